@@ -16,7 +16,7 @@ class BatchThread {
   BatchThread(const BatchThread&) = delete;
   BatchThread& operator=(const BatchThread&) = delete;
 
-  // What is still to be done is left undone.
+  // Batches that are not worked off by then are dropped.
   ~BatchThread() {
     {
       const std::lock_guard lock(mutex_);
@@ -26,7 +26,7 @@ class BatchThread {
     thread_.join();
   }
 
-  // Takes the batch and gives one that was worked off. Waits while the thread is behind by all that there are.
+  // Takes the batch and gives one that was worked off. Waits while all batches are still to be worked off.
   void hand_over(Batch& batch) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return handed_over_ - done_ < kBatches; });
@@ -35,7 +35,7 @@ class BatchThread {
     changed_.notify_all();
   }
 
-  // Returns when all is done. Throws what the work has thrown.
+  // Returns when all batches are done. Throws what the work has thrown.
   void wait() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return handed_over_ == done_; });
@@ -72,5 +72,5 @@ class BatchThread {
   std::size_t handed_over_ = 0, done_ = 0;
   bool stopped_ = false;
   std::exception_ptr failure_;
-  std::thread thread_;  // the last: it uses the others
+  std::thread thread_;  // last member, as it uses the others
 };

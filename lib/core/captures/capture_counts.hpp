@@ -1,8 +1,8 @@
 #pragma once
 #include <cstdint>
 
-// What was met in a capture, odd or not. Every packet record ends in exactly one of these outcomes: metered,
-// not_ip, unsupported_link, cut_in_headers, bad_ip_header, later_fragments, empty_records; they sum to packets.
+// Counts what a capture holds, odd or not. Each packet record has exactly one of these outcomes: metered, not_ip,
+// unsupported_link, cut_in_headers, bad_ip_header, later_fragments, empty_records. They sum to packets.
 struct CaptureCounts {
   uint64_t packets = 0;  // packet records found
   uint64_t metered = 0;  // packets that belong to a flow
@@ -19,7 +19,7 @@ struct CaptureCounts {
   uint64_t arp = 0;
   uint64_t llc = 0;                   // IEEE 802.2 frames other than IP in SNAP: spanning tree, CDP, ...
   uint64_t ppp_control = 0;           // PPPoE discovery; PPP that is neither IP nor MPLS: LCP, IPCP, ...
-  uint64_t mpls_other = 0;            // neither IP nor an Ethernet pseudowire that shows itself as one
+  uint64_t mpls_other = 0;            // neither IP nor a recognisable Ethernet pseudowire
   uint64_t other_encapsulation = 0;   // tags and tunnels below IP that are not decoded
   uint64_t other_link_protocols = 0;  // LLDP, EAPOL, ...
 
@@ -32,7 +32,7 @@ struct CaptureCounts {
   uint64_t zero_ip_length = 0;        // segmentation offload: the length on the wire is used instead
   uint64_t length_beyond_wire = 0;    // the IP length exceeds what was on the wire
   uint64_t bad_transport_header = 0;  // a TCP data offset below 5, a UDP length below 8
-  uint64_t after_close = 0;           // of a TCP connection: in its flow's totals, not in its features
+  uint64_t after_close = 0;           // of a closed TCP connection: in its flow's totals, not in its features
   uint64_t without_time = 0;          // no time stamp, or one out of range: the time of the packet before is used
   uint64_t backwards_in_capture = 0;  // earlier than the packet before it in the capture
   uint64_t backwards_in_flow = 0;     // earlier than the packet before it in its flow

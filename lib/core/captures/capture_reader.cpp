@@ -47,7 +47,7 @@ void CaptureReader::for_each_option(const uint8_t* options, std::size_t size, Ta
 void CaptureReader::feed(const uint8_t* chunk, std::size_t size) {
   const uint8_t* const end = chunk + size;
   const auto left = [&] { return static_cast<std::size_t>(end - chunk); };
-  // Only the record that the last chunk began is copied together; what follows it is read where it is.
+  // Only a record that began in the last chunk is put together in the buffer; what follows it is read in place.
   for (std::size_t step = 4096; !buffer_.empty() && chunk < end; step *= 2) {
     const std::size_t begun = buffer_.size(), copied = std::min(step, left());
     buffer_.insert(buffer_.end(), chunk, chunk + copied);
@@ -118,7 +118,7 @@ std::size_t CaptureReader::take_file_header(const uint8_t* bytes, std::size_t si
   big_endian_ = is_pcap_magic(big32(bytes));
   nanoseconds_ = read32(bytes) == 0xA1B23C4D;
   snap_bytes_ = read32(bytes + 16);
-  link_type_ = read32(bytes + 20) & 0xFFFF;  // above it, the length of a frame check sequence
+  link_type_ = read32(bytes + 20) & 0xFFFF;  // the bits above give the length of a frame check sequence
   format_ = Format::pcap;
   return header_bytes;
 }
@@ -133,7 +133,7 @@ std::size_t CaptureReader::take_pcap_record(const uint8_t* bytes, std::size_t si
   }
   if (size < header_bytes + captured) return 0;
   const int64_t fraction_us = nanoseconds_ ? read32(bytes + 4) / 1000 : read32(bytes + 4);
-  const bool in_range = fraction_us < 1'000'000;  // a second or more is no fraction: not added up
+  const bool in_range = fraction_us < 1'000'000;  // a fraction of a second or more is wrong, and not added
   const int64_t time_us = int64_t{read32(bytes)} * 1'000'000 + (in_range ? fraction_us : 0);
   sink_.on_packet({bytes + header_bytes, captured, read32(bytes + 12), time_us, in_range, link_type_});
   return header_bytes + captured;
@@ -159,7 +159,7 @@ std::size_t CaptureReader::take_block(const uint8_t* bytes, std::size_t size) {
     return 0;
   }
   if (size < length) return 0;
-  if (read32(bytes + length - 4) != length) {  // the block closes with its length once more
+  if (read32(bytes + length - 4) != length) {  // a block repeats its length at its end
     ++counts_.corrupt_records;
     counts_.unread_bytes += length;
     return length;
@@ -199,7 +199,7 @@ void CaptureReader::take_interface(const uint8_t* block, std::size_t size) {
   if (size < 20) {
     ++counts_.corrupt_records;
     counts_.unread_bytes += size;
-    interfaces_.push_back(found);  // its number is taken all the same
+    interfaces_.push_back(found);  // it still takes up a number
     return;
   }
   found.link_type = read16(block + 8);

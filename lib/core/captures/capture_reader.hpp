@@ -14,7 +14,7 @@ struct CapturedPacket {
   int64_t time_us;  // since 1970
   bool has_time;    // false: there is no time stamp, or it is out of range; time_us is then a guess
   uint32_t link_type;
-  std::string_view comment{};  // the first of a pcapng packet's
+  std::string_view comment{};  // pcapng: the packet's first comment
 };
 
 class PacketSink {
@@ -25,7 +25,7 @@ class PacketSink {
 
 // Finds the packet records of a pcap or pcapng capture that arrives in chunks of any size.
 // Formats: draft-ietf-opsawg-pcap (microseconds, nanoseconds, both byte orders), draft-ietf-opsawg-pcapng.
-// It never fails: what cannot be read is counted, and what follows a corrupt length is left unread and counted.
+// It never fails: what it cannot read it counts, and what follows a corrupt length it counts without reading it.
 class CaptureReader {
  public:
   CaptureReader(PacketSink& sink, CaptureCounts& counts) : sink_(sink), counts_(counts) {}
@@ -35,7 +35,7 @@ class CaptureReader {
 
   void feed(const uint8_t* chunk, std::size_t size);
 
-  // The file has ended; the next feed() starts another.
+  // Says that the file has ended. The next feed() starts another one.
   void finish();
 
  private:
@@ -47,9 +47,9 @@ class CaptureReader {
     int64_t offset_s;
   };
 
-  std::size_t take_all(const uint8_t* bytes, std::size_t size);  // returns how many bytes are done with
+  std::size_t take_all(const uint8_t* bytes, std::size_t size);  // returns how many bytes it has used
 
-  // Each takes what starts at `bytes` and returns its size; 0: more bytes are needed, or the track is lost.
+  // Each takes the item that starts at `bytes` and returns its size. 0: it needs more bytes, or has lost track.
   std::size_t take_next(const uint8_t* bytes, std::size_t size);
   std::size_t take_file_header(const uint8_t* bytes, std::size_t size);
   std::size_t take_pcap_record(const uint8_t* bytes, std::size_t size);
@@ -75,5 +75,5 @@ class CaptureReader {
   uint32_t snap_bytes_ = 0;
   uint32_t link_type_ = 0;
   std::vector<Interface> interfaces_;
-  std::vector<uint8_t> buffer_;  // the record that the last chunk began
+  std::vector<uint8_t> buffer_;  // the record that began in the last chunk
 };

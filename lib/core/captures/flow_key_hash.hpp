@@ -1,10 +1,10 @@
-// For tables of flows.
+// The hash of a flow's key, for tables of flows.
 #pragma once
 #include <cstdint>
 
 #include "captures/packet_decoder.hpp"
 
-// The products do not wait for one another; the last steps bring what is in the upper bits into the lower ones.
+// The products do not wait for one another; the last steps mix the upper bits into the lower ones.
 inline uint32_t hash_of(const FlowKey& key) {
   const uint64_t ends =
       uint64_t{key.low_port} << 32 | uint64_t{key.high_port} << 16 | uint64_t{key.protocol} << 8 | key.ip_version;

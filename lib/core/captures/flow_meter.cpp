@@ -7,7 +7,7 @@
 
 namespace {
 
-// Of 96 bytes each: what a core's nearest memory holds, and what makes waking a thread worth it.
+// Arrivals a batch, of 96 bytes each: as many as a core's nearest memory holds, and enough to be worth waking a thread.
 constexpr std::size_t kSmallBatch = 128, kLargeBatch = 2048;
 
 }  // namespace
@@ -26,7 +26,7 @@ void FlowMeter::on_packet(const CapturedPacket& packet) {
   if (packet.captured_bytes < packet.wire_bytes) ++counts_.shortened_records;
   if (!packet.has_time) ++counts_.without_time;
   const int64_t now_us = packet.has_time || number == 0 ? packet.time_us : last_us_;
-  // A single time stamp in the far future must not end every flow: the clock is the earlier of two packets.
+  // A single time stamp in the far future must not end every flow, so the clock is the earlier of two packets' times.
   const int64_t clock_us = std::min(now_us, last_us_);
   if (number > 0 && now_us < last_us_) ++counts_.backwards_in_capture;
   last_us_ = now_us;

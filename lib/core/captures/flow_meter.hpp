@@ -7,8 +7,8 @@
 #include "captures/batch_thread.hpp"
 #include "captures/flow_table.hpp"
 
-// Reads and decodes captures, and hands their packets to a table of flows in batches: with two cores the table has a
-// thread of its own. It gets the same packets in the same order, so what comes out is the same.
+// Reads and decodes captures, and hands their packets to a table of flows in batches. With two cores the table has a
+// thread of its own. It gets the same packets in the same order, so that the results are the same.
 class FlowMeter : public PacketSink {
  public:
   FlowMeter(const MeterSettings& settings, bool two_cores);
@@ -41,5 +41,5 @@ class FlowMeter : public PacketSink {
   FlowTable table_;
   std::size_t batch_size_;
   Batch batch_;
-  std::unique_ptr<BatchThread<Batch>> thread_;  // the first to go: it uses the others
+  std::unique_ptr<BatchThread<Batch>> thread_;  // last member, so destroyed first: it uses the others
 };

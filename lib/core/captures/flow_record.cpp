@@ -16,7 +16,7 @@ constexpr FlowTcpState next_state(FlowTcpState state, uint32_t flags, bool own) 
   return state;
 }
 
-// next_state() of each state, side and combination of flags, since packets' flags are hard to foresee.
+// A table of next_state() for each state, side and combination of flags: branches on flags are hard to predict.
 class NextStates {
  public:
   constexpr NextStates() {
@@ -69,7 +69,7 @@ void FlowRecord::restart(const DecodedPacket& packet, int64_t time_us, uint64_t 
   *this = std::move(next);
 }
 
-// Whether the packet completes the handshake.
+// Follows the handshake, and returns whether this packet completes it.
 bool FlowRecord::follow_handshake(uint32_t flags, uint32_t backward) {
   const bool was_established =
       opener_state_ == FlowTcpState::established || answerer_state_ == FlowTcpState::established;

@@ -14,7 +14,7 @@ struct MeterSettings {
   bool handshake = true;       // whether the TCP handshake is among them
   bool netmate_quirks = true;
   bool end_on_close = true;        // a closed TCP connection ends the flow at once
-  bool forward_is_opener = false;  // where a SYN-ACK comes first, forward is whom it answers
+  bool forward_is_opener = false;  // where a SYN-ACK comes first, forward is the side that it answers
   std::size_t first_lengths = 10;
 };
 
@@ -34,7 +34,7 @@ class alignas(64) FlowRecord {
 
   void add(const DecodedPacket& packet, int64_t time_us, const MeterSettings& settings, CaptureCounts& counts);
 
-  // What a packet needs, 64 bytes at a time: all but the last members.
+  // Fetches into the cache what a packet needs, 64 bytes at a time: all but the last two members.
   void prefetch() const {
     const auto* bytes = reinterpret_cast<const char*>(this);
     for (std::size_t at = 0; at < sizeof(FlowRecord) - 2 * sizeof(RunningStatistics); at += 64)
@@ -45,7 +45,7 @@ class alignas(64) FlowRecord {
   bool closed() const { return opener_state_ == FlowTcpState::closed && answerer_state_ == FlowTcpState::closed; }
   void write_features(double* features, const MeterSettings& settings) const;
 
-  // The whole flow, whatever the features leave out; index 0 is forward, 1 backward.
+  // These count the whole flow, also what the features leave out. Index 0 is forward, 1 backward.
   FlowKey key;
   uint64_t number;  // of its first packet in the capture
   int64_t last_us;
@@ -71,5 +71,5 @@ class alignas(64) FlowRecord {
   int64_t first_accounted_us_ = kNone, last_accounted_us_ = kNone, active_start_us_ = kNone;
   FlowTcpState opener_state_ = FlowTcpState::initial, answerer_state_ = FlowTcpState::initial;
   Direction directions_[2];
-  RunningStatistics active_us_, idle_us_;  // the only ones that few packets need
+  RunningStatistics active_us_, idle_us_;  // last, as few packets need them
 };

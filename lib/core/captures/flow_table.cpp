@@ -25,7 +25,7 @@ bool FlowRow::has_key(const FlowKey& key) const {
 FlowTable::FlowTable(const MeterSettings& settings)
     : settings_(settings), linger_us_(std::min(kTwoSegmentLifetimesUs, settings.timeout_us)) {}
 
-// What a packet will need is fetched while those before it are sorted in.
+// The memory that a packet will need is fetched while earlier packets are sorted in.
 void FlowTable::add(std::span<const Arrival> arrivals) {
   constexpr std::size_t ahead = 4;
   const std::size_t count = arrivals.size();
@@ -68,7 +68,7 @@ void FlowTable::add(const Arrival& arrival) {
   expire_silent_flows(arrival.clock_us);
 }
 
-// The place of a flow that begins with this packet.
+// Opens a flow that begins with this packet, and returns its place.
 uint32_t FlowTable::open(const Arrival& arrival) {
   uint32_t place;
   if (free_.empty()) {
@@ -90,7 +90,7 @@ void FlowTable::end(uint32_t place, uint32_t hash, FlowEnd end) {
   free_.push_back(place);
 }
 
-// Whether the packet is left over from a connection that has closed.
+// Adds the packet to a connection that has closed, if it belongs to one, and returns whether it does.
 bool FlowTable::add_to_closed(const Arrival& arrival) {
   const DecodedPacket& packet = arrival.packet;
   const FlowKey& key = packet.key;
@@ -109,7 +109,7 @@ bool FlowTable::add_to_closed(const Arrival& arrival) {
   return true;
 }
 
-// The queue holds one entry a flow, made when the flow began; one that has been heard since goes back in line.
+// The queue has one entry a flow, made when the flow began. If a packet has come since, the entry goes to the end.
 void FlowTable::expire_silent_flows(int64_t now_us) {
   while (!expiries_.empty() && expiries_.front().due_us < now_us) {
     Expiry next = expiries_.front();

@@ -36,11 +36,11 @@ struct FlowRow {
 
 // Sorts packets into bidirectional 5-tuple flows and ends a flow that closes or falls silent.
 //
-// A TCP flow closes with an RST, or when both FINs are acknowledged. Its features end there: netmate-flowcalc exports
-// it then. What its end points still send belongs to it and counts in its totals (FINs sent again, data under way,
-// what follows an RST that nobody obeyed), until a SYN without ACK opens a new connection, or nothing has come for
-// twice the segment lifetime (RFC 9293, TIME-WAIT) or the time-out. So no remnant begins a flow that a connection of
-// the same ports would then join.
+// A TCP flow closes with an RST, or when both FINs are acknowledged. Its features end there, as netmate-flowcalc
+// exports it then. What its end points send later belongs to it and counts in its totals (FINs sent again, data under
+// way, what follows an RST that was ignored). This ends when a SYN without ACK opens a new connection, or when nothing
+// has come for twice the segment lifetime (RFC 9293, TIME-WAIT) or the time-out. So late packets never begin a flow
+// that a new connection of the same ports would then join.
 //
 // Memory grows with the flows of one time-out and with the finished rows, never with the packets.
 class FlowTable {
@@ -72,12 +72,12 @@ class FlowTable {
   void expire_silent_flows(int64_t now_us);
 
   MeterSettings settings_;
-  int64_t linger_us_;  // how long a closed flow waits for what is left over
+  int64_t linger_us_;  // how long a closed flow waits for late packets
   CaptureCounts counts_;
-  std::vector<FlowRecord> flows_;  // open ones, and places that are free
+  std::vector<FlowRecord> flows_;  // open flows, and free places
   std::vector<uint32_t> free_;
-  KeyIndex open_, closed_;  // places of flows_, rows
+  KeyIndex open_, closed_;  // places in flows_ and in rows_
   std::deque<Expiry> expiries_;
-  std::deque<FlowRow> rows_;  // long tables that grow: nothing is copied
+  std::deque<FlowRow> rows_;  // these tables grow long, and a deque copies nothing then
   std::deque<uint32_t> first_lengths_;
 };

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-// From the hash of a flow's key to the flow's number. Open addressing in 8 bytes a slot. `same(number)` tells whether
-// the flow of that number has the key; it is asked only where the hashes agree.
+// Finds a flow's number by the hash of its key, with open addressing and 8 bytes a slot. `same(number)` tells whether
+// the flow of that number has the key; it is called only where the hashes agree.
 class KeyIndex {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -17,10 +17,10 @@ class KeyIndex {
 
   void prefetch(uint32_t hash) const { __builtin_prefetch(&slots_[hash & (slots_.size() - 1)]); }
 
-  // What `find` most likely gives, without a question.
+  // What `find` most likely returns, without a call of `same`.
   uint32_t guess(uint32_t hash) const { return slots_[hash & (slots_.size() - 1)].number; }
 
-  // The number takes the place of that which the key has, if any.
+  // Stores the number; it replaces the one that the key has, if any.
   template <class Same>
   void put(uint32_t hash, uint32_t number, const Same& same) {
     if (2 * used_ >= slots_.size()) grow();
@@ -29,7 +29,7 @@ class KeyIndex {
     slot = {hash, number};
   }
 
-  // A number that is there. Those behind it that it kept from their place move up.
+  // Erases a number that is there. Entries behind it, which it kept from their own slots, move up.
   void erase(uint32_t hash, uint32_t number) {
     const std::size_t mask = slots_.size() - 1;
     std::size_t hole = place_of(hash, [number](uint32_t other) { return other == number; });

@@ -23,20 +23,20 @@ uint64_t big64(const uint8_t* bytes) {
 
 bool is_vlan(uint32_t ether_type) { return ether_type == 0x8100 || ether_type == 0x88A8 || ether_type == 0x9100; }
 
-// TRILL, MACsec, backbone bridging, VN-tag, E-tag, NSH, fabric path.
+// Ether types of TRILL, MACsec, backbone bridging, VN-tag, E-tag, NSH, fabric path.
 bool is_encapsulation(uint32_t ether_type) {
   constexpr uint32_t known[] = {0x22F3, 0x88E5, 0x88E7, 0x8926, 0x893F, 0x894F, 0x8903};
   return std::find(std::begin(known), std::end(known), ether_type) != std::end(known);
 }
 
-// 0: none that is decoded.
+// Returns 0 for a protocol that is not decoded.
 uint32_t ether_type_of_ppp(uint32_t protocol) {
   if (protocol == 0x0021) return kEtherIpv4;
   if (protocol == 0x0057) return kEtherIpv6;
   return protocol == 0x0281 || protocol == 0x0283 ? kEtherMpls : 0;
 }
 
-// Whether a control word without flags and fragments, then an Ethernet header with a type that is decoded, start here.
+// Whether a control word without flags and fragments starts here, followed by an Ethernet header of a decoded type.
 bool is_ethernet_pseudowire(const uint8_t* bytes, uint32_t captured) {
   if (captured < 18 || bytes[0] != 0 || (bytes[1] & 0xC0) != 0) return false;
   const uint32_t ether_type = big16(bytes + 16);
@@ -96,7 +96,7 @@ bool PacketDecoder::decode(const CapturedPacket& packet, DecodedPacket& decoded)
 
   uint32_t version = bytes[header] >> 4;
   if (packet.link_type == kNull || packet.link_type == kLoop) {
-    // The address family, 4 bytes in either byte order: 2 is IPv4; IPv6 is 10, 24, 28 or 30 by system.
+    // The header is the address family, in either byte order: 2 is IPv4; 10, 24, 28 or 30 is IPv6, by system.
     const uint32_t family = bytes[0] | bytes[3];
     const bool known = family == 2 || family == 10 || family == 24 || family == 28 || family == 30;
     if (!known || bytes[1] != 0 || bytes[2] != 0) version = 0;
@@ -155,7 +155,7 @@ bool PacketDecoder::unwrap(const uint8_t* bytes, uint32_t captured, uint32_t& he
         return leave_out(counts_.llc);
       }
       if (!skip(8)) return false;
-      ether_type = std::max(big16(at + 6), kLeastEtherType);  // no length a second time
+      ether_type = std::max(big16(at + 6), kLeastEtherType);  // here a small value is no length
     } else if (ether_type == kEtherPppoeDiscovery) {
       return leave_out(counts_.ppp_control);
     } else if (ether_type == 0x0806 || ether_type == 0x8035) {
@@ -254,12 +254,12 @@ bool PacketDecoder::decode_ipv6(const uint8_t* bytes, uint32_t captured, uint32_
   if (!decode_transport(bytes + header, captured - header, decoded)) return false;
   ++counts_.ipv6;
   if (first_fragment) ++counts_.first_fragments;
-  // Payload length 0 is a packet without payload, or one whose length offload or a jumbo option has left out.
+  // A payload length of 0: no payload, or offload or a jumbo option has left the length out.
   decoded.ip_bytes = ip_bytes_or_wire(payload + 40, payload == 0 && wire > 40 && next != 59, wire);
   return true;
 }
 
-// The addresses are in the key as source (low) and destination (high); the end points are put in order here.
+// At first the key has the source's address as low and the destination's as high; here both ends are put in order.
 bool PacketDecoder::decode_transport(const uint8_t* bytes, uint32_t captured, DecodedPacket& decoded) {
   FlowKey& key = decoded.key;
   key.low_port = key.high_port = 0;

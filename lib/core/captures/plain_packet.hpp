@@ -5,7 +5,7 @@
 #include "captures/packet_decoder.hpp"
 
 // Decodes the most common packet in a third of the time: TCP or UDP in IPv4 without options or fragments, in an
-// Ethernet frame without tags, with nothing that is counted. False: it is another one, for PacketDecoder.
+// Ethernet frame without tags, with nothing to count. Returns false for any other packet, which PacketDecoder decodes.
 inline bool decode_plain(const CapturedPacket& packet, DecodedPacket& decoded) {
   constexpr uint32_t ethernet = 1, ethernet_bytes = 14, ip_bytes = 20, least_tcp_bytes = 20, udp_bytes = 8;
   const uint8_t* const ip = packet.bytes + ethernet_bytes;

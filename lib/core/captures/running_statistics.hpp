@@ -8,7 +8,7 @@ struct RunningStatistics {
   uint64_t count = 0, minimum = 0, maximum = 0, sum = 0;
   unsigned __int128 sum_of_squares = 0;
 
-  // netmate-flowcalc cannot tell a minimum of 0 from none yet, so that the next value replaces it.
+  // netmate-flowcalc cannot tell a minimum of 0 from no minimum yet, so that the next value replaces it.
   void add(uint64_t value, bool zero_minimum_is_none) {
     const bool none = zero_minimum_is_none ? minimum == 0 : count == 0;
     if (none || value < minimum) minimum = value;
@@ -24,7 +24,7 @@ struct RunningStatistics {
     return whole ? static_cast<double>(floor) : static_cast<double>(sum) / static_cast<double>(count);
   }
 
-  // Of a sample (n - 1); 0 for fewer than two values.
+  // The deviation of a sample (n - 1); 0 for fewer than two values.
   double deviation(bool whole) const {
     if (count < 2) return 0;
     const auto n = static_cast<unsigned __int128>(count);

@@ -178,7 +178,7 @@ void EPaxosReplica::attempt(Place root) {
   search(root, root);
 }
 
-// Tarjan's strongly connected components, which come out after all that they need. False: something is not committed.
+// Finds strongly connected components (Tarjan), each after all that it needs. False: something is not committed yet.
 bool EPaxosReplica::search(Place place, Place root) {
   const std::size_t depth = stack_.size();
   {
@@ -193,7 +193,7 @@ bool EPaxosReplica::search(Place place, Place root) {
     while (number >= 0) {
       const Place other{leader, number};
       Known& its = known(other);
-      Known& mine = known(place);  // after the other, which may have moved it
+      Known& mine = known(place);  // looked up after `its`, which may have moved it
       if (its.command < 0) {
         waiting_[key_of(other)].push_back(root);
         return false;

@@ -1,4 +1,4 @@
-// EPaxos with the chain fix and TOQ, without crashes; protocols/epaxos.py explains it, and is its twin and oracle.
+// EPaxos with the chain fix and TOQ, without crashes. protocols/epaxos.py explains it; tests compare the two.
 #pragma once
 #include <array>
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Multi-Paxos with a stable leader, without crashes; protocols/multi_paxos.py is its twin and oracle.
+// Multi-Paxos with a stable leader, without crashes. Tests compare it with protocols/multi_paxos.py.
 #pragma once
 #include <cstddef>
 #include <cstdint>

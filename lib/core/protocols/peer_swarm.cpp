@@ -125,7 +125,7 @@ void PeerSwarm::decide_for(std::uint32_t peer, const Decide& decide) {
     if (!(weight > 0)) throw std::invalid_argument("the weight of an unchoked peer must be more than 0");
     const auto before = std::find_if(slots_[peer].begin(), slots_[peer].end(),
                                      [other = other](const Slot& slot) { return slot.peer == other; });
-    // A newcomer comes at a random place of its first block's time.
+    // A new peer starts at a random point within the time of its first block.
     const double whole = block_bytes_ / weight, rate = peers_[peer].upload_bytes_per_s;
     const bool is_new = before == slots_[peer].end();
     const double place = is_new ? random_.uniform() * block_bytes_ / weight : 0;
@@ -182,7 +182,7 @@ void PeerSwarm::start_block(std::uint32_t peer) {
   set_bit(theirs.begun, piece);
   if (mine.complete_pieces == pieces_) set_bit(theirs.begun_by_seed, piece);
   if (++theirs.blocks_assigned[piece] == blocks_per_piece_) set_bit(theirs.assigned, piece);
-  // One that had nothing to fetch for a while has no claim to what it left.
+  // A peer that had nothing to fetch for a while has no claim to the share that it left unused.
   next->start_tag = std::max(next->start_tag, tag_[peer]);
   tag_[peer] = next->start_tag;
   next->start_tag += block_bytes_ / next->weight;
@@ -212,6 +212,6 @@ void PeerSwarm::complete_piece(Owner& owner, std::uint32_t piece) {
     --incomplete_;
     schedule(now_ + peers_[first].stays_s, Kind::departure, first);
   }
-  for (const std::uint32_t identity : owner.identities)  // they may wait for something to give
+  for (const std::uint32_t identity : owner.identities)  // they may have waited for something to send
     if (!is_sending_[identity]) start_block(identity);
 }

@@ -1,10 +1,12 @@
-// A BitTorrent swarm block by block, in virtual time. Every peer sends one block at a time at its upload rate; which of
-// its unchoked peers gets the next one follows from their weights (start-time fair queueing: Goyal, Vin and Cheng,
-// SIGCOMM 1996). Who is unchoked, and with what weight, is asked of the caller once a round of each peer, and sooner by
-// a peer that has nobody to send to. A peer that does not lend has a token bucket for each peer that it serves, of two
-// blocks and filled at that peer's weight of the rate: a share that nobody uses is lost. Pieces are picked as
-// BitTorrent's first client does: begun ones first (from a seed, those that a seed began, so that seeds bring new
-// pieces), among them and else the rarest, ties at random. Links have no delay.
+// A BitTorrent swarm block by block, in virtual time. Every peer sends one block at a time at its upload rate. The
+// weights of its unchoked peers decide which of them gets the next one (start-time fair queueing: Goyal, Vin and Cheng,
+// SIGCOMM 1996). The caller decides who is unchoked, and with what weight. It is asked once a round of each peer, and
+// sooner for a peer that has nobody to send to.
+//
+// A peer that does not lend has a token bucket for each peer that it serves. The bucket holds two blocks and fills at
+// that peer's weight of the rate, so that a share that nobody uses is lost. Pieces are picked as in BitTorrent's first
+// client: begun pieces come first (from a seed, those that a seed began, so that seeds bring new pieces), then the
+// others. Among these the rarest is picked, with ties at random. Links have no delay.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -23,9 +25,9 @@ class PeerSwarm {
     double first_round_s = 0;
     double round_s = 10;
     double stays_s = 0;  // after the download is complete
-    bool lends = true;   // what one of the unchoked cannot use goes to the others
+    bool lends = true;   // what an unchoked peer cannot use goes to the others
   };
-  // (now, peer, has everything, interested peers, bytes received from every peer, so far) -> weight of those to
+  // (now, peer, has everything, interested peers, bytes received from every peer so far) -> weight of each peer to
   // unchoke.
   using Decide = std::function<std::map<std::uint32_t, double>(
       double, std::uint32_t, bool, const std::vector<std::uint32_t>&, const std::vector<double>&)>;
@@ -43,7 +45,7 @@ class PeerSwarm {
 
  private:
   struct Owner {
-    // Pieces as bits: complete; some blocks asked for, of anybody and of a seed; all asked for.
+    // Pieces as bits: complete; some blocks asked for, from any peer; some, from a seed; all blocks asked for.
     std::vector<std::uint64_t> have, begun, begun_by_seed, assigned;
     std::vector<std::uint32_t> blocks_assigned, blocks_done;
     std::vector<std::uint32_t> identities;
@@ -82,7 +84,7 @@ class PeerSwarm {
   std::vector<Owner> owners_;
   std::vector<std::uint32_t> copies_;  // of each piece, among owners that are present
   std::vector<char> is_present_, is_sending_, will_ask_;
-  std::vector<double> filled_;            // when a bucket of each peer is waited for; infinite: no bucket is
+  std::vector<double> filled_;            // when a peer's bucket that it waits for is full; infinite: it waits for none
   std::vector<double> asked_;             // when each peer was last asked whom it unchokes
   std::vector<std::vector<Slot>> slots_;  // of each peer: whom it serves
   std::vector<double> tag_;               // of each peer: the start tag of the block that it sent last

@@ -25,7 +25,7 @@ RaftElection::Outcome RaftElection::run(std::uint64_t seed, std::uint64_t trial)
                           RandomStream(seed, settings_.one_seed ? first : own), RandomStream(seed, own + 8),
                           RandomStream(seed, own + 16), RandomStream(seed, own + 24));
   }
-  // The old leader's last heartbeats; its last server's name is its own.
+  // The old leader sends its last heartbeats. It has the name of the last server.
   for (Server& server : servers_) {
     if (settings_.fresh_timers) {
       set_timer(server);
@@ -50,7 +50,7 @@ RaftElection::Outcome RaftElection::run(std::uint64_t seed, std::uint64_t trial)
     if (happening.alarm_of < 0)
       server.waiting.push_back(happening.message);
     else if (server.wake_set != now_)
-      continue;  // put off since
+      continue;  // the timer was put off since
     wake(server);
     const double due = std::max(server.writing ? server.written_at : server.alarm, now_);
     if (due != server.wake_set || happening.alarm_of >= 0) {

@@ -1,6 +1,6 @@
-// What happens between a leader's crash and its successor's first heartbeats, many times over: the elections of
-// netrepro.protocols.raft for servers whose logs are beginnings of one log, so that a log is its length. The machine in
-// Python is this one's oracle: with the same random numbers both do the same at the same times.
+// Simulates what happens between a leader's crash and its successor's first heartbeats, many times. These are the
+// elections of netrepro.protocols.raft for servers whose logs are beginnings of one log, so that a log is its length.
+// Tests compare it with the machine in Python: with the same random numbers both do the same at the same times.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -14,37 +14,37 @@
 
 class RaftElection {
  public:
-  // Times in milliseconds. Whoever has a place in log_lengths is alive; the others, of `servers`, have crashed.
+  // Times are in milliseconds. Servers with a place in log_lengths are alive; the others of `servers` have crashed.
   struct Settings {
     int servers;
     std::vector<int> log_lengths;
-    int committed;  // entries that the dead leader had told to be committed
+    int committed;  // entries that the dead leader had announced as committed
     double least_timeout, greatest_timeout;
-    double tick;        // timeouts are whole ticks of the server's own; 0: any time
+    double tick;        // timeouts are whole ticks of the server's own clock; 0: any time
     double step;        // timeouts are drawn as before and rounded to the nearest whole step; 0: not rounded
     double timer_late;  // mean of an exponential delay of every timer
     double heartbeat;
     double least_delay, greatest_delay;                  // of a message, uniform
     double least_write, mean_extra_write;                // of the disk, the extra exponential
     bool pre_vote, keeps_leader, one_seed, checks_logs;  // one_seed: all servers draw equal timeouts
-    bool two_writes;                                     // a new term is written before the vote in it is thought about
+    bool two_writes;                                     // a new term is written before the vote in it is decided
     bool synchronised;                                   // the last heartbeat goes to all at once
     bool fresh_timers;                                   // nobody crashes: all begin with new timers at time 0
-    bool until_elected;                                  // a trial ends when somebody becomes leader, heard or not
+    bool until_elected;                                  // a trial ends with the first leader, heard of or not
     double longest;                                      // when a trial is given up
   };
 
   struct Outcome {
     double without_leader;  // from the crash until all others that live have heard of one new leader (or there is one,
                             // with until_elected); or `longest`
-    int terms;              // that began; one where the first election had a winner
+    int terms;              // terms that began; one where the first election had a winner
     bool elected;
     bool safe;  // never two leaders in a term, nor one without a committed entry
   };
 
   explicit RaftElection(Settings settings) : settings_(std::move(settings)) {}
 
-  // Trials of one seed are independent of each other. Streams: 64 a trial, a kind every 8, a server each.
+  // Trials of one seed are independent. Each has 64 random streams: a group of 8 for each purpose, a stream a server.
   Outcome run(std::uint64_t seed, std::uint64_t trial);
 
  private:

@@ -1,4 +1,4 @@
-// What a replica of any protocol gets and may do. Replicas and commands are known by their numbers.
+// The interfaces of a replica of any protocol and of its host. Replicas and commands are known by their numbers.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -22,11 +22,11 @@ struct ReplicaMessage {
   enum class Kind : std::uint8_t { request, first, first_reply, second, second_reply, commit, answer };
   Kind kind;
   std::uint8_t leader = 0;  // of the command
-  std::int32_t place = 0;   // the how manieth of the leader's commands
+  std::int32_t place = 0;   // the command's place among those of its leader
   std::int32_t command = 0;
   std::int32_t value = -1;  // of an answer
   CommandOrder order{};
-  double look_at = 0;  // TOQ, on the clocks
+  double look_at = 0;  // TOQ: a time on the replicas' clocks
 };
 
 class Replica {

@@ -13,7 +13,7 @@ class ReplicatedStore {
  public:
   explicit ReplicatedStore(std::size_t keys) : values_(keys, -1), digests_(keys, 0) {}
 
-  // What the command reads: the number of the command that has written it, -1 for nothing; itself for a write.
+  // Returns what the command reads: the number of the command that wrote it, -1 for none; for a write its own number.
   std::int32_t execute(std::int32_t number, const StoreCommand& command) {
     const auto key = static_cast<std::size_t>(command.key);
     if (command.is_write) {

@@ -72,10 +72,10 @@ void Replication::run() {
   }
 }
 
-// Sends what has arrived, as far as the cap allows; where time is what is missing, looks again at the next arrival.
+// Sends the commands that have arrived, up to the cap. If the next one has not arrived yet, it looks again when it has.
 void Replication::send_due(std::size_t number) {
   Client& client = clients_[number];
-  if (settings_.looks_at_arrivals) {  // this is one of them; the next look is at the next
+  if (settings_.looks_at_arrivals) {  // called at an arrival; the next look is at the next one
     while (client.arrived < client.end && arrivals_[client.arrived] <= now_) ++client.arrived;
     if (client.arrived < client.end && arrivals_[client.arrived] < settings_.stop)
       push(arrivals_[client.arrived], What::arrival, 0, 0, static_cast<std::int32_t>(number), 0);
@@ -111,7 +111,7 @@ void Replication::answer(std::size_t from, std::int32_t command, std::int32_t va
   message.command = command;
   message.value = value;
   const std::size_t region = regions_[static_cast<std::size_t>(client)];
-  // What the order of execution is does not hang on when it is: all are ordered by what is committed.
+  // The time of execution does not change its order, which depends only on what is committed.
   double executed = now_;
   if (const double interval = settings_.execution_interval; interval > 0)
     executed = std::max(now_, std::ceil(now_ / interval) * interval);

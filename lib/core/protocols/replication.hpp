@@ -1,5 +1,5 @@
 // Clients and replicas of a key-value store in virtual time: delays, processors that handle one message at a time, and
-// clients that have at most so many commands under way. Equal settings give equal results on every machine.
+// clients with a bounded number of commands under way. Equal settings give equal results on every machine.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -32,7 +32,7 @@ class Replication final : public Replica::Host {
     bool is_fast = false;
   };
 
-  // arrivals: of the commands; a client's commands follow one another. regions, replicas: by client, where it is and
+  // arrivals: of the commands, where each client's stand together. regions, replicas: for each client, where it is, and
   // whom it asks.
   Replication(Settings settings, std::vector<StoreCommand> commands, std::vector<double> arrivals,
               std::vector<std::size_t> regions, std::vector<std::size_t> replicas, std::size_t keys);

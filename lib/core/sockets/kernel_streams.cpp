@@ -7,7 +7,7 @@
 
 #include "sockets/system_calls.hpp"
 
-// Requests as streams.c has them; each is answered in its place.
+// Requests have the layout of those in streams.c, which writes its answer into the request.
 struct KernelStreams::StreamRequest {
   std::int32_t socket;
   std::uint32_t number;

@@ -1,5 +1,5 @@
-// How late things happened, in 8 steps an octave: bucket 8 e + m counts [2^e (1 + m/8), 2^e (1 + (m+1)/8)) ns.
-// Plain counters with one writer, so that another process can read them while they grow.
+// A histogram of how late things happened, in 8 steps an octave: bucket 8 e + m counts [2^e (1 + m/8), 2^e (1 +
+// (m+1)/8)) ns. The counters are plain and have one writer, so that another process can read them while they grow.
 #pragma once
 #include <algorithm>
 #include <bit>

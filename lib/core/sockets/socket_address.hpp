@@ -9,7 +9,7 @@
 
 class SocketAddress {
  public:
-  // Of IPv6 addresses the first byte; the last four are those of IPv4, and the others 0.
+  // The first byte of IPv6 addresses. Their last four bytes are those of IPv4, and the others are 0.
   static constexpr std::uint8_t ipv6_prefix = 0xFD;
 
   SocketAddress() = default;

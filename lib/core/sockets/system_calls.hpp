@@ -1,4 +1,4 @@
-// What is the same at every system call: the error it leaves, an option of a socket, a clock.
+// Helpers for all system calls: the error that a call leaves, an option of a socket, a clock.
 #pragma once
 #include <sys/socket.h>
 

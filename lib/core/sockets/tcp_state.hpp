@@ -12,8 +12,8 @@ struct TcpState {
   tcp_info info{};  // fields that this kernel does not have are 0
   std::int64_t timeouts = unknown;
 
-  static TcpState of(int socket);  // as made above, where the kernel refuses to tell
-  // Of each subflow of a connection by MPTCP; else, and where the kernel does not know subflows, of the connection.
+  static TcpState of(int socket);  // the values above, where the kernel refuses to tell
+  // The states of an MPTCP connection's subflows; else, or where the kernel cannot tell, that of the connection.
   static std::vector<TcpState> of_subflows(int socket, bool multipath);
 
  private:

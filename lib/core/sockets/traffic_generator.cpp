@@ -24,10 +24,10 @@
 namespace {
 
 constexpr std::int64_t second_ns = 1'000'000'000;
-constexpr int unsent_bytes = 1 << 17;         // TCP holds no more than this beyond what its window lets out
+constexpr int unsent_bytes = 1 << 17;         // TCP holds at most this many bytes that its window does not let out
 constexpr std::size_t zeros_bytes = 1 << 16;  // written at once; no datagram is longer
 
-// How long this thread could have run and did not (proc_pid_schedstat); `none` where the kernel does not count it.
+// How long this thread was ready and had no processor (proc_pid_schedstat); `none` where the kernel does not count it.
 std::int64_t waited_for_processor_ns() {
   std::ifstream counted("/proc/thread-self/schedstat");
   std::int64_t ran_ns = 0, waited_ns = 0;
@@ -109,16 +109,16 @@ void TrafficGenerator::set_congestion_control(int socket, const std::string& nam
     throw std::runtime_error("the kernel does not keep congestion control " + name);
 }
 
-// What both ends that send payload have in common, beside the congestion control.
+// Sets what all ends that send payload have in common, besides the congestion control.
 void TrafficGenerator::send_as_asked(int socket, const SocketKind& kind) const {
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1, "no delay");
   set_option(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, unsent_bytes, "unsent bytes");
   if (!kind.paces) return;
-  const std::uint64_t most = std::uint64_t{1} << 40;  // bytes a second: paced, and never held back by this
+  const std::uint64_t most = std::uint64_t{1} << 40;  // bytes a second: it turns pacing on, and is never reached
   if (setsockopt(socket, SOL_SOCKET, SO_MAX_PACING_RATE, &most, sizeof most)) throw_errno("pacing");
 }
 
-// For an end that receives payload; to be called before it is connected.
+// Bounds the window of an end that receives payload. It has to be called before the end is connected.
 void TrafficGenerator::bound_window(int socket, const SocketKind& kind) const {
   // The kernel doubles what it is asked for.
   if (kind.receive_buffer_bytes)
@@ -154,7 +154,7 @@ void TrafficGenerator::open_receivers() {
       watch(made, EPOLLIN, listener, listeners_.size() - 1);
     } else {
       sinks_.push_back(made);
-      const int room = 1 << 24;  // as much of it as the machine allows
+      const int room = 1 << 24;  // bytes, or as many as the machine allows
       setsockopt(made, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
       setsockopt(made, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room);
       watch(made, EPOLLIN, datagram_sink, sinks_.size() - 1);
@@ -173,7 +173,7 @@ void TrafficGenerator::run() {
   began_monotonic_ns_ = clock_ns(CLOCK_MONOTONIC);
   __atomic_store_n(&shared_->began_ns, clock_ns(CLOCK_REALTIME), __ATOMIC_RELEASE);
   std::array<epoll_event, 256> events{};
-  bool may_be_due = true;  // the clock is asked only then
+  bool may_be_due = true;  // the clock is read only then
   while (!ended_) {
     if (may_be_due) handle_due();
     if (ended_) break;

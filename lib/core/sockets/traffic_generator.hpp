@@ -1,18 +1,18 @@
 // Sends and receives an experiment's traffic through sockets in many network namespaces, from one thread.
 //
-// Both ends of every flow are here, so that a flow's completion is known on one clock without a message: when the
-// receiver has read the last byte. Flows of one destination share a listening socket for each congestion control (the
-// accepting side has one too) and each kind of sockets; a connection is known by its source port. The first
-// connections are those of the flows, in their order; the replicas of replicated flows follow.
+// Both ends of every flow are here. So one clock gives a flow's completion, which is when the receiver has read the
+// last byte, and no message is needed. Flows to one destination share listening sockets: one for each congestion
+// control (the accepting side has one, too) and each kind of socket. A connection is known by its source port. The
+// first connections are those of the flows, in their order; the replicas of replicated flows follow.
 //
-// Where the kernel has sources and sinks of its own (kernel_streams.hpp), they write and read what nobody looks at, and
-// note when the last byte was read; they send datagrams at the times that they are given, and count those that come, by
-// flow. Else this thread does.
+// Where the kernel has sources and sinks of its own (kernel_streams.hpp), they write and read bytes that nobody looks
+// at, and note when the last byte was read. They also send datagrams at given times, and count arriving ones by flow.
+// Without them this thread does all this.
 //
 // A client's requests and a server's answers travel on one connection, which the client opens; the answers are the
 // flow.
 //
-// traffic_generator.cpp opens what receives and runs the loop of events; beside it are the parts for TCP
+// traffic_generator.cpp opens receiving sockets and runs the event loop. Beside it are the parts for TCP
 // (_connections), datagrams (_datagrams), replicated flows and requests (_groups), and what is reported (_results).
 #pragma once
 #include <cstddef>
@@ -46,11 +46,11 @@ class TrafficGenerator : private RequestRounds::Driver {
     std::size_t kind;  // of its sockets
   };
   struct SocketKind {          // how connections speak TCP, as far as sockets decide it
-    int receive_window_bytes;  // 0 for what the kernel grows it to
-    int receive_buffer_bytes;  // that holds it; 0 for the host's
-    int segment_bytes;         // payload of a full segment; 0 for what the kernel takes
+    int receive_window_bytes;  // 0: the kernel grows it
+    int receive_buffer_bytes;  // that holds the window; 0: the host's default
+    int segment_bytes;         // payload of a full segment; 0: as the kernel chooses
     bool paces;                // in the kernel, whatever the congestion control
-    bool multipath;            // MPTCP; whoever listens does so at all addresses of its host
+    bool multipath;            // MPTCP; the listener does so at all addresses of its host
   };
   struct Replica {
     std::size_t flow;
@@ -65,37 +65,37 @@ class TrafficGenerator : private RequestRounds::Driver {
     std::uint64_t seed;
     std::vector<SocketKind> kinds;
     std::int64_t window_interval_ns;  // how often windows are sampled; 0 for never
-    std::int64_t since_ns;            // what is counted of flows before does not count
+    std::int64_t since_ns;            // what flows did before this time does not count
     int sample_descriptor;            // file that samples are appended to
-    bool until_complete;              // ends when all flows are over, if that is earlier
+    bool until_complete;              // the run ends when all flows are over, if that is earlier
     int streams = -1;                 // /dev/streams, where there is one
     bool ipv6 = false;                // hosts' addresses are those of IPv4 behind SocketAddress::ipv6_prefix
   };
   static constexpr std::int64_t none = -1;     // not yet, or not known
   struct Result {                              // counts are those of all connections of the flow
-    std::int64_t completion_ns, connected_ns;  // connected_ns: the opener's first connection is open
+    std::int64_t completion_ns, connected_ns;  // connected_ns: when the opener's first connection was open
     std::int64_t delivered_bytes;
     std::int64_t bytes_within_duration;  // of datagrams: those that came before the last one was due to leave
     std::int64_t retransmissions, timeouts, connection_attempts;
     std::int64_t error;  // errno that ended the flow, else 0
   };
   struct Answer {
-    std::int64_t flow, request, asked_ns, answered_ns;  // asked_ns: none while it was not asked for
+    std::int64_t flow, request, asked_ns, answered_ns;  // asked_ns: none before the request was sent
   };
-  struct Sample {  // what TCP_INFO says; threshold 2^31 - 1 or more is none
+  struct Sample {  // what TCP_INFO says; a threshold of 2^31 - 1 or more means none
     std::int64_t flow, connection, time_ns, window_segments, threshold_segments, in_flight_segments, round_trip_us,
         segment_bytes;
   };
   struct Shared {
     std::int64_t began_ns;              // CLOCK_REALTIME, as packet stamps; 0 before
-    std::int64_t lasted_ns, waited_ns;  // in all, and for a processor; the latter `none` where the kernel counts none
+    std::int64_t lasted_ns, waited_ns;  // in all; for a processor, `none` where the kernel does not count it
     LatenessHistogram lateness;         // of starts and datagrams
-    Result results[];                   // one a flow; then an Answer a server and request, conversation by conversation
+    Result results[];                   // one a flow; then, by conversation, an Answer for each server and request
   };
 
   static constexpr int first_server_port = 5001, first_source_port = 10'000, source_ports = 50'000;
 
-  // `shared` has room for `Shared`, results and answers, zeroed, and outlives the generator.
+  // `shared` has room for `Shared`, results and answers, is zeroed, and outlives the generator.
   // Throws std::system_error when a socket is refused, std::runtime_error for a congestion control that is not kept.
   TrafficGenerator(std::vector<Flow> flows, const std::vector<Replica>& replicas,
                    const std::vector<Conversation>& conversations, const Settings& settings, Shared* shared);
@@ -123,11 +123,11 @@ class TrafficGenerator : private RequestRounds::Driver {
   struct End {
     int socket = -1;
     std::uint64_t to_write = 0, written = 0, received = 0, within_duration = 0;
-    std::uint32_t retransmitted_before = 0, timeouts_before = 0;  // while it was opened
+    std::uint32_t retransmitted_before = 0, timeouts_before = 0;  // while the connection was opened
     bool streams = false;                                         // the kernel writes or reads
   };
   struct Connection {
-    std::size_t flow, place;  // place: 0, and 1 of a replica
+    std::size_t flow, place;  // place: 0, or 1 for a replica
     std::uint32_t opener_address, accepter_address;
     End opener, accepter;
     State state = State::waiting;
@@ -148,7 +148,7 @@ class TrafficGenerator : private RequestRounds::Driver {
   static int source_port(std::size_t connection) {
     return first_source_port + static_cast<int>(connection % static_cast<std::size_t>(source_ports));
   }
-  // Whether nobody looks at its bytes, and only their number counts.
+  // Whether only the number of its bytes counts, so that the kernel may write and read them.
   bool may_stream(std::size_t number) const;
   int server_port(const Flow& flow) const { return port_of_.at({flow.congestion_control, flow.kind}); }
   static int protocol_of(const SocketKind& kind) { return kind.multipath ? multipath_tcp : 0; }
@@ -157,7 +157,7 @@ class TrafficGenerator : private RequestRounds::Driver {
   std::int64_t now() const;  // since the beginning
   void enter(int network_namespace);
   const SocketKind& kind_of(std::size_t flow) const { return settings_.kinds[flows_[flow].kind]; }
-  // Ethernet, IP and UDP headers: what a datagram weighs beside its payload.
+  // The Ethernet, IP and UDP headers of a datagram.
   std::uint32_t datagram_header_bytes() const { return settings_.ipv6 ? 62 : 42; }
   int new_socket(int network_namespace, int type, int protocol, std::uint32_t address, int port);
   void set_congestion_control(int socket, const std::string& name) const;
@@ -235,15 +235,15 @@ class TrafficGenerator : private RequestRounds::Driver {
   std::vector<Connection> connections_;
   std::unordered_map<std::size_t, std::size_t> replica_of_, exchange_of_;  // flow -> connection, exchange
   std::vector<Exchange> exchanges_;
-  std::vector<RequestRounds> rounds_;  // a conversation each
+  std::vector<RequestRounds> rounds_;  // one a conversation
   std::vector<RandomStream> random_;
   std::vector<Listener> listeners_;
-  std::vector<int> sinks_;                                      // sockets that datagrams arrive at
+  std::vector<int> sinks_;                                      // sockets at which datagrams arrive
   std::map<std::pair<std::string, std::size_t>, int> port_of_;  // (congestion control, kind) -> where servers listen
   std::unordered_map<std::uint64_t, std::size_t> connection_from_;  // (source address, port)
   std::vector<std::size_t> live_;                                   // TCP connections that may be sampled
   std::vector<Sample> samples_;
-  std::vector<Result> before_;  // what counts: one a flow, or none
+  std::vector<Result> before_;  // results when counting began: one a flow, or empty
   std::vector<char> zeros_;
   TimerHeap timers_;
   int epoll_ = -1, timer_ = -1, entered_ = -1;

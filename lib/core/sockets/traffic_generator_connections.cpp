@@ -17,8 +17,8 @@
 namespace {
 
 constexpr std::uint64_t learning_bytes = 1 << 16;
-// The receiver of a flow that lasts is woken for half of a first window, not for each packet: nobody waits for its
-// bytes, and the processor is others'. With more the kernel sees the receive window read in steps, and grows it late.
+// The receiver of a flow with a duration is woken for half of a first window, not for each packet: nobody waits for its
+// bytes, and others need the processor. With more the kernel sees the window read in steps, and grows it late.
 constexpr int woken_for_bytes = 5 * 1448;
 constexpr int tcp_syn_sent = 2;  // as TCP_INFO numbers states
 
@@ -74,7 +74,7 @@ void TrafficGenerator::stream(std::size_t number, End& end, std::uint64_t bytes)
   (sends ? end.written : end.received) = *done;
 }
 
-// How many bytes its receiver waits for.
+// How many bytes the connection's receiver waits for.
 std::uint64_t TrafficGenerator::expected(const Connection& connection) const {
   if (connection.state == State::sent) return connection.opener.written;
   const Flow& flow = flows_[connection.flow];
@@ -101,7 +101,7 @@ void TrafficGenerator::take_finished_streams() {
   }
 }
 
-// Of a flow with a duration, which has one connection.
+// Stops a flow that has a duration, and so one connection only.
 void TrafficGenerator::stop(std::size_t flow) {
   Connection& connection = connections_[flow];
   if (connection.state == State::over) return;
@@ -131,7 +131,7 @@ bool TrafficGenerator::connected(std::size_t number) {
   return true;
 }
 
-// Whether all that this end has to write is written.
+// Writes what it can, and returns whether all that this end has to write is written.
 bool TrafficGenerator::fill(std::size_t number, End& from) {
   while (from.written < from.to_write) {
     const std::size_t wanted = std::min<std::uint64_t>(zeros_.size(), from.to_write - from.written);
@@ -186,15 +186,15 @@ void TrafficGenerator::accept_from(std::size_t listener) {
   }
 }
 
-// Reads what is there; false when the connection has ended. Bytes are dropped by the kernel (MSG_TRUNC), not copied:
-// nobody looks at them.
+// Reads what is there; returns false when the connection has ended. The kernel drops the bytes (MSG_TRUNC) and does not
+// copy them, since nobody looks at them.
 bool TrafficGenerator::drain(std::size_t number, End& to) {
   for (;;) {
     const ssize_t got = recv(to.socket, nullptr, 1 << 22, MSG_TRUNC | MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return true;
     if (got <= 0) return fail_connection(number, got == 0 ? EPIPE : errno), false;
-    // With the first full segments the kernel learns how much memory a packet takes, and sets the window's bound anew.
+    // From the first full segments the kernel learns how much memory a packet takes, and sets the window's bound anew.
     const std::size_t flow = connections_[number].flow;
     const SocketKind& kind = kind_of(flow);
     if (kind.receive_window_bytes && to.received < learning_bytes)

@@ -55,7 +55,7 @@ void TrafficGenerator::order_datagrams(std::size_t flow, std::size_t most) {
   for (std::size_t place = 0; place < left; ++place) shared_->lateness.add(late[place]);
 }
 
-// Has the kernel count those that come, and notes how many have.
+// Lets the kernel count arriving datagrams, and notes how many have come.
 void TrafficGenerator::count_datagrams(Connection& connection) {
   const auto arrived = streams_.count_datagrams(connection.accepter.socket, began_monotonic_ns_ + connection.stop_ns);
   connection.accepter.streams = true;
@@ -63,7 +63,7 @@ void TrafficGenerator::count_datagrams(Connection& connection) {
   connection.accepter.within_duration = arrived.in_time * flows_[connection.flow].packet_bytes;
 }
 
-// All that are due are sent, so that lateness shifts packets and never lowers the rate.
+// Sends all datagrams that are due, so that lateness shifts packets and never lowers the rate.
 void TrafficGenerator::send_due_datagrams(std::size_t flow, std::int64_t at) {
   const Flow& wanted = flows_[flow];
   Connection& connection = connections_[flow];
@@ -72,7 +72,7 @@ void TrafficGenerator::send_due_datagrams(std::size_t flow, std::int64_t at) {
     const std::int64_t late = at - connection.next_ns;
     if (late < 0 || connection.next_ns >= connection.stop_ns) break;
     shared_->lateness.add(late);
-    // What a full buffer refuses is lost.
+    // A datagram that a full buffer refuses is lost.
     (void)send(connection.opener.socket, zeros_.data(), wanted.packet_bytes - datagram_header_bytes(), MSG_NOSIGNAL);
     connection.next_ns += next_gap_ns(flow);
   }

@@ -37,7 +37,7 @@ bool TrafficGenerator::has_open_connection(std::size_t flow) {
   return any_open;
 }
 
-// The receiving host has all bytes: it takes no more of the other copy, and says so with a reset.
+// The receiving host has all bytes. It refuses the rest of the other copy with a reset.
 void TrafficGenerator::reset_others(std::size_t number) {
   for_connections(connections_[number].flow, [&](std::size_t other) {
     const int socket = connections_[other].accepter.socket;
@@ -47,7 +47,7 @@ void TrafficGenerator::reset_others(std::size_t number) {
   });
 }
 
-// The sending host needs the other connection no more.
+// The sending host no longer needs the other connection.
 void TrafficGenerator::close_others(std::size_t number) {
   for_connections(connections_[number].flow, [&](std::size_t other) {
     if (other == number || connections_[other].state == State::over) return;
@@ -78,7 +78,7 @@ void TrafficGenerator::wake(RequestRounds::Due due, std::size_t place, std::int6
   timers_.set(at, due == RequestRounds::Due::ask ? request_due : answer_due, static_cast<std::uint32_t>(place));
 }
 
-// Sends what waits and takes in what has come. False if the end is closed, then or before.
+// Sends what waits and reads what has come. Returns false if the end was closed before, or is closed by this.
 bool TrafficGenerator::exchange_bytes(std::size_t number, End& end) {
   if (end.socket >= 0) fill(number, end);
   return end.socket >= 0 && drain(number, end);

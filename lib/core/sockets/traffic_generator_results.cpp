@@ -1,4 +1,4 @@
-// The part of TrafficGenerator for what it reports: counts of each flow, and samples of windows.
+// The part of TrafficGenerator for its reports: counts of each flow, and samples of windows.
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ constexpr std::size_t samples_at_a_time = 4096;
 
 void TrafficGenerator::note_counters(Connection& connection) {
   if (!is_tcp(connection.flow) || connection.opener.socket < 0) return;
-  if (connection.attempts == 0) {  // not connected yet: all it has sent again are SYNs
+  if (connection.attempts == 0) {  // not connected yet: all its retransmissions are SYNs
     connection.attempts = 1 + TcpState::of(connection.opener.socket).info.tcpi_total_retrans;
     return;
   }
@@ -33,7 +33,7 @@ void TrafficGenerator::note_counters(Connection& connection) {
   if (connection.timeouts != none) connection.timeouts = timeouts;
 }
 
-// What the flow's connections have counted so far.
+// Sums what the flow's connections have counted so far.
 void TrafficGenerator::note_result(std::size_t flow) {
   Result& result = shared_->results[flow];
   result.retransmissions = result.connection_attempts = 0;
@@ -51,7 +51,7 @@ void TrafficGenerator::note_result(std::size_t flow) {
   });
 }
 
-// Reads what its receiver was not woken for.
+// Reads bytes for which the flow's receiver was not woken.
 void TrafficGenerator::read_unwoken(std::size_t flow) {
   if (flows_[flow].duration_ns && !connections_[flow].accepter.streams) read_from(flow);
 }
