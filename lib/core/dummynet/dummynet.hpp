@@ -1,5 +1,5 @@
-// Dummynet in user space (Carbone and Rizzo, "Dummynet revisited", CCR 2010) on a virtual clock: a list of rules,
-// the first that matches decides, and pipes, served by a timer that fires on whole ticks.
+// Dummynet in user space (Carbone and Rizzo, "Dummynet revisited", CCR 2010) on a virtual clock. It has a list of
+// rules, of which the first that matches decides, and pipes, which a timer serves on whole ticks.
 #pragma once
 #include <cstdint>
 #include <utility>
@@ -47,8 +47,8 @@ class Dummynet {
     return none;
   }
 
-  // A packet arrives, not before those that came earlier. Each ends in one sink(name, fate, marked, time), in this
-  // call or in one of advance(). Returns the place of the deciding rule.
+  // A packet arrives, not before those that came earlier. Each packet ends in one sink(name, fate, marked, time), in
+  // this call or in one of advance(). Returns the place of the deciding rule.
   template <class Sink>
   std::uint32_t offer(std::uint32_t name, const DummynetHeader& header, Time now, Sink&& sink) {
     if (timers_.time() <= now) advance(now, sink);

@@ -1,7 +1,7 @@
-// A pipe of the Dummynet engine (Rizzo, CCR 1997): a router queue served at a rate, then a line of constant delay.
-// Reordering happens where packets enter the queue, loss where they leave the line, as in that paper.
+// A pipe of the Dummynet engine (Rizzo, CCR 1997): a router queue served at a rate, then a line of constant delay. As
+// in that paper, packets are reordered where they enter the queue and lost where they leave the line.
 //
-// Nothing runs between calls: each brings the pipe up to its own time, and whoever owns it calls again at next_due().
+// Nothing runs between calls. Each call brings the pipe up to its own time, and its owner calls again at next_due().
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -43,12 +43,12 @@ class DummynetPipe {
         {.name = name, .bytes = bytes, .flow = 0, .ecn_capable = ecn_capable, .marked_before = false, .arrived = now},
         idle_since, dropped_);
     if (hand_back(now, sink)) return;
-    // What nothing delays leaves at once, as in Dummynet of 2010; all else waits for the timer, as without io_fast.
+    // A packet that nothing delays leaves at once, as in Dummynet of 2010; others await the timer, as without io_fast.
     if (idle) return begin(now, now, sink);
     if (settings_.reorder > 0 && queue_.packets() > 1 && reorders_.uniform() < settings_.reorder) queue_.swap_last();
   }
 
-  // Lets go what is due by `now`; a packet's time is that of the call, which a timer may make late.
+  // Lets packets go that are due by `now`. A packet's time is that of the call, which a timer may make late.
   template <class Sink>
   void serve(Time now, Sink&& sink) {
     transmit(now, sink);
@@ -59,7 +59,7 @@ class DummynetPipe {
     }
   }
 
-  // When the next packet leaves the line. While any waits, one is being sent, and that is on the line already.
+  // When the next packet leaves the line. While packets wait, one is being sent, and that is on the line already.
   Time next_due() const { return line_.empty() ? never : line_.front().due; }
 
  private:
@@ -73,13 +73,13 @@ class DummynetPipe {
     return static_cast<Time>(static_cast<double>(bytes) * picoseconds_per_byte_ + 0.5);
   }
 
-  // Starts every transmission that begins by `now`. What waits came while another packet was being sent.
+  // Starts every transmission that begins by `now`. Packets that wait came while another packet was being sent.
   template <class Sink>
   void transmit(Time now, Sink&& sink) {
     while (queue_.packets() > 0 && free_at_ <= now) begin(free_at_, free_at_ - 1, sink);
   }
 
-  // Puts the next packet on the line, or past it when the line is empty and the packet due by `now`.
+  // Puts the next packet on the line. It passes an empty line if it is due by `now`.
   template <class Sink>
   void begin(Time start, Time now, Sink&& sink) {
     const auto packet = queue_.next(start, dropped_);
@@ -91,7 +91,7 @@ class DummynetPipe {
     line_.push({due, packet->name, packet->marked});
   }
 
-  // True when anything was dropped.
+  // Returns whether anything was dropped.
   template <class Sink>
   bool hand_back(Time now, Sink&& sink) {
     if (dropped_.empty()) return false;

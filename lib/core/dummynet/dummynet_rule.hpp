@@ -35,7 +35,7 @@ class DummynetRule {
     Ports source_ports, destination_ports;
   };
 
-  // `pipe`: place of the pipe among the engine's; `probability` that a packet which fits is matched.
+  // `pipe`: the place of the pipe in the engine; `probability`: that a packet which fits is matched.
   DummynetRule(const Match& match, Action action, std::uint32_t pipe, double probability)
       : addresses_(both(match.source.address, match.destination.address)),
         address_mask_(both(match.source.mask, match.destination.mask)),

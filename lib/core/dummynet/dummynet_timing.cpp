@@ -23,7 +23,7 @@ void write16(std::uint8_t* place, std::uint32_t value) {
 
 DummynetTiming::DummynetTiming(Dummynet engine, bool drop_at_entry, Time spacing)
     : engine_(std::move(engine)), drop_at_entry_(drop_at_entry), spacing_(spacing) {
-  // From 10.0.0.1:4000 to 10.0.0.2:5000, as RFC 791 and RFC 768 lay it out; a UDP checksum of 0 is none.
+  // From 10.0.0.1:4000 to 10.0.0.2:5000, laid out as in RFC 791 and RFC 768; a UDP checksum of 0 means none.
   const std::array<std::uint8_t, 28> head{0x45, 0, 0,  46, 0, 0, 0,    0,    64,   17,   0, 0,  10, 0,
                                           0,    1, 10, 0,  0, 2, 0x0F, 0xA0, 0x13, 0x88, 0, 26, 0,  0};
   std::memcpy(datagram_.data(), head.data(), head.size());

@@ -1,5 +1,6 @@
-// What a packet costs in the Dummynet engine: a generator of smallest UDP datagrams, real bytes in a pool of buffers,
-// drives the engine; batches are timed from outside, the packets' arrivals and the timer's work apart.
+// Measures what a packet costs in the Dummynet engine. A generator of smallest UDP datagrams, real bytes in a pool of
+// buffers, drives the engine. Batches are timed from outside; the packets' arrivals and the timer's work are timed
+// apart.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -17,12 +18,12 @@ class DummynetTiming {
   static constexpr std::uint64_t burst = 32;
   static constexpr std::uint32_t datagram_bytes = 46;  // IPv4 and UDP headers and what fills an Ethernet frame
 
-  // One packet every `spacing` of virtual time. With `drop_at_entry` no packet reaches the classifier.
+  // One packet comes every `spacing` of virtual time. With `drop_at_entry` no packet reaches the classifier.
   DummynetTiming(Dummynet engine, bool drop_at_entry, Time spacing);
 
   // Times so many batches of so many packets, generated in bursts as a ring of netmap hands them over. The timer runs
-  // at the end of a batch, charged to timer_ns, and within it where the engine's tick is shorter, charged to
-  // arrivals_ns.
+  // at the end of a batch, which counts in timer_ns; where the engine's tick is shorter, it also runs within the batch,
+  // which counts in arrivals_ns.
   std::vector<Batch> run(std::uint64_t batches, std::uint64_t packets);
 
   std::uint64_t offered() const { return offered_; }

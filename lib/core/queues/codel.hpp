@@ -1,8 +1,8 @@
 // Controlled delay (RFC 8289): drops or marks at departure once packets have waited `target` for an `interval`. Linux's
-// is linux_codel.hpp.
+// version is linux_codel.hpp.
 //
-// Versions differ in where they begin when they have to drop again soon after they had stopped: with how many drops
-// (`count`) the gap to the next one is reckoned.
+// Versions differ in where they begin when they have to drop again soon after they stopped: in the number of drops
+// (`count_`) from which the gap to the next drop is computed.
 #pragma once
 #include <cmath>
 
@@ -18,7 +18,7 @@ class CoDel : public CoDelStates<CoDel> {
                  static_cast<Reentry>(numbers.whole(4)), numbers.whole(5));
   }
 
-  // Nothing is dropped while no more than `least_bytes` wait: a packet of the greatest size.
+  // Nothing is dropped while at most `least_bytes` wait, which is a packet of the greatest size.
   CoDel(std::uint64_t limit_packets, Time target, Time interval, bool ecn, Reentry reentry = Reentry::rfc8289,
         std::uint64_t least_bytes = full_packet_bytes)
       : CoDelStates(limit_packets, target, interval, ecn, least_bytes), reentry_(reentry) {}
@@ -31,7 +31,7 @@ class CoDel : public CoDelStates<CoDel> {
   friend CoDelStates<CoDel>;
 
   static bool is_over(Time now, Time end) { return now >= end; }
-  // Near the rate that worked a moment ago.
+  // Begins near the drop rate that worked a moment ago.
   void start_count(Time now) {
     const Time since = now - next_;
     const std::uint64_t recent = count_ - last_count_;

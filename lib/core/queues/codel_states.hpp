@@ -1,9 +1,9 @@
 // What all versions of CoDel share: the states in which packets are dropped or marked once they have waited `target`
-// for an `interval`. A version (Law) says how far apart drops are and how many were enough:
-//   void start_count(Time now);          drops begin: count_ is set
-//   Time law(Time from) const;           when the next one is due after that
-//   void on_drop_more();                 count_ has grown by one
-//   static bool is_over(Time now, Time end);   whether an interval is
+// for an `interval`. A version (Law) says how far apart drops are and with what count they begin:
+//   void start_count(Time now);                drops begin: count_ is set
+//   Time law(Time from) const;                 when the next drop is due after one at that time
+//   void on_drop_more();                       count_ has grown by one
+//   static bool is_over(Time now, Time end);   whether an interval is over
 #pragma once
 #include <cstdint>
 
@@ -21,14 +21,14 @@ class CoDelStates {
  protected:
   enum class Step : std::uint8_t { none, entered, dropped };
 
-  // Called for each packet taken from the queue until one is accepted or marked. An empty queue calls for nothing.
+  // Called for each packet taken from the queue until one is accepted or marked; not called when the queue is empty.
   Verdict judge(const Backlog& left, Time waited, const PacketFacts& packet, Time now) {
     Law& law = static_cast<Law&>(*this);
     const bool bad = stays_above_target(left, waited, now);
     const bool marks = ecn_ && packet.ecn_capable;
     const Step after = step_;
     step_ = Step::none;
-    if (after == Step::entered) return Verdict::accept;  // what follows the first drop is sent, come what may
+    if (after == Step::entered) return Verdict::accept;  // the packet after the first drop is always sent
     if (dropping_) {
       if (!bad) return dropping_ = false, Verdict::accept;
       if (after == Step::dropped) next_ = law.law(next_);
@@ -59,9 +59,9 @@ class CoDelStates {
   std::uint64_t count_ = 0, last_count_ = 0;
 
  private:
-  friend Law;  // which alone is built of this
+  friend Law;  // the only class that may derive from this
 
-  // Times are in the version's unit. Nothing is dropped while no more than `least_bytes` wait.
+  // Times are in the version's unit. Nothing is dropped while at most `least_bytes` wait.
   CoDelStates(std::uint64_t limit_packets, Time target, Time interval, bool ecn, std::uint64_t least_bytes)
       : limit_packets_(limit_packets), target_(target), interval_(interval), least_bytes_(least_bytes), ecn_(ecn) {}
 

@@ -1,5 +1,5 @@
-// The random numbers by which a queue decides: those of its stream, or such as are given, one after the other, where
-// the decisions of another queue are replayed.
+// The random numbers by which a queue decides. They come from its stream; where the decisions of another queue are
+// replayed, they are given one after the other.
 #pragma once
 #include <cassert>
 #include <cstdint>

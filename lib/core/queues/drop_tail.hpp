@@ -1,4 +1,5 @@
-// First in, first out; what does not fit is dropped. Limits in packets and in bytes, the other one unlimited.
+// First in, first out; a packet that does not fit is dropped. Limits are in packets and in bytes; one that is not used
+// is unlimited.
 #pragma once
 #include "queues/queue_numbers.hpp"
 #include "queues/queue_rule.hpp"

@@ -1,11 +1,11 @@
-// DualPI2 (RFC 9332, appendix A), as Linux's sch_dualpi2 makes it: two queues, one for packets of L4S flows (ECT(1), or
-// marked before: RFC 9331, section 5.1), one for all others, and a controller that corrects a probability p every
-// `update` by the longer of their delays. Others are dropped or marked with probability p^2, L4S packets are marked
-// with probability k p, for k the coupling, and all that have waited longer than a step.
+// DualPI2 (RFC 9332, appendix A), as in Linux's sch_dualpi2. It has two queues: one for packets of L4S flows (ECT(1),
+// or marked before: RFC 9331, section 5.1), and the classic one for all others. A controller corrects a probability p
+// every `update` by the longer of their delays. Classic packets are dropped or marked with probability p^2. L4S packets
+// are marked with probability k p, for k the coupling, and whenever they have waited longer than a step.
 //
-// The L4S queue goes first, but for a share of the bytes that the other one has while both hold packets. With k p above
-// 1 it drops like the other, and nothing is marked in place of a drop. While fewer than two full packets wait nothing
-// is decided. The step counts for packets that found two or more in their queue.
+// The L4S queue goes first, but while both hold packets the classic one gets a share of the bytes. With k p above 1 the
+// L4S queue drops like the classic one, and nothing is marked in place of a drop. While fewer than two full packets
+// wait, nothing is decided. The step counts for packets that found two or more in their queue.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -25,7 +25,7 @@ class DualPi2 final : public QueueDiscipline {
   struct Settings {
     std::uint64_t limit_packets;
     Time target, update, step;
-    double alpha, beta;  // a second, of delay and of its change, at each update
+    double alpha, beta;  // per second, of delay and of its change, at each update
     double coupling;     // k
     double classic_share;
   };
@@ -135,8 +135,8 @@ class DualPi2 final : public QueueDiscipline {
   Settings settings_;
   Draws draws_;
   Ring<Waiting> l4s_, classic_;
-  double classic_weight_;         // of a million, whole: credits are sums without rounding, as Linux's are
-  double first_credit_, credit_;  // of the classic queue, bytes times a million: above 0 it is its turn
+  double classic_weight_;         // of a million, whole: as in Linux, credits are sums without rounding
+  double first_credit_, credit_;  // of the classic queue, bytes times a million; above 0 it is its turn
   double probability_ = 0;        // p
   Time delay_before_ = 0, next_update_;
 };

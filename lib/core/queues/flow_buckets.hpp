@@ -1,4 +1,4 @@
-// The flows of a fair queue: a hash puts each into one of so many buckets, the same for its whole life.
+// Puts the flows of a fair queue into buckets. A hash chooses a flow's bucket, which is the same for its whole life.
 #pragma once
 #include <cstdint>
 

@@ -1,10 +1,10 @@
 // FQ-CoDel (RFC 8290): flows are hashed into queues, each under a CoDel of its own. Queues take turns by deficit round
-// robin; one that was empty goes ahead of those that were not, once. When packets are too many, half the bytes of the
-// fattest queue are dropped at its head, 64 packets at most, as Linux does.
+// robin. A queue that was empty goes ahead of those that were not, once. When there are too many packets, half the
+// bytes of the queue with the most bytes are dropped at its head, 64 packets at most, as in Linux.
 //
-// With Linux's CoDel a queue drops nothing while all queues together hold no more than a packet, and what the limit
-// costs it counts as drops of its CoDel, and what has waited for longer than a threshold may be marked. With RFC 8289's
-// each looks at itself alone.
+// With Linux's CoDel a queue drops nothing while all queues together hold at most one packet. Packets that are dropped
+// for the limit count as drops of the queue's CoDel. Packets that have waited longer than a threshold may be marked.
+// With RFC 8289's CoDel each queue looks at itself alone.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -67,7 +67,7 @@ class FqCoDel final : public QueueDiscipline {
         flow.credits -= packet->bytes;
         return packet;
       }
-      if (is_new && !old_.empty()) {  // a turn among the old ones first: else it could come back as new at once
+      if (is_new && !old_.empty()) {  // first a turn as an old one, or it could return as new at once
         put_last(turns);
       } else {
         flow.listed = false;
@@ -127,7 +127,7 @@ class FqCoDel final : public QueueDiscipline {
     return std::nullopt;
   }
 
-  // Of several that are fattest: the first by number.
+  // Of several queues with the most bytes, it takes the first by number.
   void drop_from_fattest(std::vector<QueuedPacket>& dropped) {
     Flow& fattest =
         *std::max_element(flows_.begin(), flows_.end(), [](const Flow& a, const Flow& b) { return a.bytes < b.bytes; });

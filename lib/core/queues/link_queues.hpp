@@ -1,5 +1,5 @@
-// What may stand in front of a link: a rule that decides when packets come, so that the link can work out at once when
-// each will leave, or a discipline, which the link asks for a packet whenever it may send one.
+// What may stand in front of a link: a rule or a discipline. A rule decides when packets come, so that the link can
+// work out at once when each will leave. A discipline is asked for a packet whenever the link may send one.
 #pragma once
 #include <memory>
 #include <string>
@@ -17,7 +17,7 @@
 #include "queues/sfq.hpp"
 #include "queues/slotted.hpp"
 
-// Those that are no rules: a new one has its place here.
+// The disciplines that are no rules. A new one is added here.
 using QueueDisciplines = std::tuple<Sfq, FqCoDel<LinuxCoDel>, FqCoDel<CoDel>, LinuxFq, DualPi2, NicPacer, Slotted>;
 using LinkQueue = std::variant<QueueRule, std::unique_ptr<QueueDiscipline>>;
 
@@ -30,7 +30,7 @@ std::unique_ptr<QueueDiscipline> find_discipline(const std::tuple<Disciplines...
   return found;
 }
 
-// Any queue as a discipline. Throws std::invalid_argument for none of that name, std::out_of_range for too few numbers.
+// Makes a discipline of a queue. Throws std::invalid_argument for no such name, std::out_of_range for too few numbers.
 inline std::unique_ptr<QueueDiscipline> discipline_named(const std::string& name, const std::vector<double>& values,
                                                          const QueuePlace& place) {
   auto found = find_discipline(static_cast<const QueueDisciplines*>(nullptr), name, {values, place});

@@ -1,7 +1,7 @@
-// CoDel as Linux has it. It is RFC 8289's, but that it takes no root: the reciprocal of the count's is a number of 16
-// bits, which a step of Newton's iteration corrects at each drop. It starts from 1 at a count of 1, so that the second
-// to fourth drops come .500, .563 and .488 intervals after those before, where RFC 8289 says .707, .577 and .500. Its
-// clock has units of 1024 ns, and drops begin after, not at, the end of an interval above the target.
+// CoDel as in Linux. It differs from RFC 8289 in that it takes no root: the reciprocal of the count's root is a number
+// of 16 bits, which one step of Newton's iteration corrects at each drop. It starts from 1 at a count of 1, so that the
+// second to fourth drops come .500, .563 and .488 intervals after those before, where RFC 8289 has .707, .577 and .500.
+// Its clock has units of 1024 ns, and drops begin after, not at, the end of an interval above the target.
 #pragma once
 #include <cstdint>
 
@@ -15,7 +15,7 @@ class LinuxCoDel : public CoDelStates<LinuxCoDel> {
     return LinuxCoDel(numbers.whole(0), numbers.time(1), numbers.time(2), numbers.flag(3), numbers.whole(4));
   }
 
-  // Times are picoseconds. Nothing is dropped while no more than `least_bytes` wait: the device's greatest packet.
+  // Times are picoseconds. Nothing is dropped while at most `least_bytes` wait, which is the device's greatest packet.
   LinuxCoDel(std::uint64_t limit_packets, Time target, Time interval, bool ecn,
              std::uint64_t least_bytes = full_packet_bytes)
       : CoDelStates(limit_packets, units(target), units(interval), ecn, least_bytes) {}
@@ -27,18 +27,18 @@ class LinuxCoDel : public CoDelStates<LinuxCoDel> {
     return verdict == Verdict::accept && may_mark && wait > threshold_ ? Verdict::mark : verdict;
   }
 
-  // What is sent after more than so long is marked, whatever CoDel says; of all, or of those with ECT(1).
+  // Marks packets that have waited longer than the threshold, whatever CoDel says: all, or only those with ECT(1).
   void mark_after(Time threshold, bool only_ect_1) {
     threshold_ = units(threshold);
     only_ect_1_ = only_ect_1;
   }
 
-  // There was no packet to be taken.
+  // Called when there was no packet to take.
   void ran_empty() {
     above_ = dropping_ = false;
     step_ = Step::none;
   }
-  // So many were dropped by others.
+  // Counts packets that were dropped elsewhere.
   void count_drops(std::uint32_t packets) { count_ += packets; }
 
  private:
@@ -48,7 +48,7 @@ class LinuxCoDel : public CoDelStates<LinuxCoDel> {
   static Time units(Time time) { return time / (1024 * picoseconds_per_second / 1'000'000'000); }
 
   static bool is_over(Time now, Time end) { return now > end; }
-  // Near the rate that worked a moment ago: with as many as were dropped then.
+  // Begins near the drop rate that worked a moment ago: with as many as were dropped then.
   void start_count(Time now) {
     const std::uint64_t recent = count_ - last_count_;
     if (recent > 1 && now - next_ < 16 * interval_) {
@@ -60,8 +60,8 @@ class LinuxCoDel : public CoDelStates<LinuxCoDel> {
     }
   }
   void on_drop_more() { correct_root(); }
-  // x <- x (3 - count x^2) / 2. Where others have raised the count by much the bracket is below zero and, without a
-  // sign, becomes a large number: then the next gap is any, as in Linux.
+  // x <- x (3 - count x^2) / 2. Where others have raised the count by much, the bracket is negative and, as an unsigned
+  // number, becomes large. The next gap can then be any, as in Linux.
   void correct_root() {
     const std::uint64_t x = std::uint64_t{root_} << 16, square = x * x >> 32;  // 32 bits behind the point
     const std::uint64_t quarter = ((std::uint64_t{3} << 32) - count_ * square) >> 2;

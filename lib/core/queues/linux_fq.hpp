@@ -1,9 +1,10 @@
-// Linux's fq (sch_fq) in front of a link between others' hosts, where nothing is paced: flows are hashed into queues,
-// which take turns by credit. A queue that was empty goes ahead of those that were not, once, with whatever credit it
-// had left; after a silence it has a quantum at least. Packets that have waited longer than a threshold are marked.
+// Linux's fq (sch_fq) in front of a link whose packets come from other hosts, so that nothing is paced. Flows are
+// hashed into queues, which take turns by credit. A queue that was empty goes ahead of those that were not, once, with
+// whatever credit it had left; after a silence it has at least a quantum. Packets that have waited longer than a
+// threshold are marked.
 //
-// While no flow's queue holds any, up to eight packets pass by in a queue of their own, first in, first out, unmarked,
-// and beyond the limit. The clock of silences has Linux's ticks of a millisecond.
+// While no flow's queue holds a packet, up to eight packets pass by in a first-in first-out queue of their own,
+// unmarked, and do not count for the limit. The clock of silences has Linux's ticks of a millisecond.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -56,7 +57,7 @@ class LinuxFq final : public QueueDiscipline {
   }
 
   std::optional<QueuedPacket> next(Time now, std::vector<QueuedPacket>&) override {
-    if (packets() == 0) return std::nullopt;  // queues that have run empty stay in turn
+    if (packets() == 0) return std::nullopt;  // queues that have run empty keep their turns
     if (!passing_by_.empty()) return take(passing_by_);
     while (!new_.empty() || !old_.empty()) {
       const bool is_new = !new_.empty();
@@ -70,7 +71,7 @@ class LinuxFq final : public QueueDiscipline {
         flow.credit -= packet.bytes;
         packet.marked = packet.ecn_capable && now - packet.arrived > settings_.ce_threshold;
         return packet;
-      } else if (is_new) {  // a turn among the old ones first: else it could come back as new at once
+      } else if (is_new) {  // first a turn as an old one, or it could return as new at once
         put_last(turns);
       } else {
         flow.listed = false;

@@ -1,7 +1,7 @@
-// PIE as Linux has it, in whole numbers. It is RFC 8033's, but that the delay is that of the packet which was sent last
-// (0 when it left none behind), that a burst is let through for so long as packets leave one after the other, that the
-// probability decays by 1/64 where both delays are 0, rises by 2 % more above 250 ms, and is left alone in a short
-// queue. The clock of delays has units of 64 ns; the timer has Linux's ticks of a millisecond, one more than asked for.
+// PIE as in Linux, in whole numbers. It differs from RFC 8033: the delay is that of the packet that was sent last (0
+// when it left none behind). The time for which a burst is let through counts from one departure to the next. The
+// probability decays by 1/64 where both delays are 0 and the queue is empty, and rises by 2 % more above 250 ms. The
+// clock of delays has units of 64 ns; the timer has Linux's ticks of a millisecond, one more than asked for.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +14,7 @@
 class LinuxPie {
  public:
   static constexpr const char* name = "linux_pie";
-  static constexpr bool decides_at_departure = true;  // it only learns then
+  static constexpr bool decides_at_departure = true;  // there it only learns the delay
   static LinuxPie from(const QueueNumbers& numbers) {
     const QueuePlace& place = numbers.place;
     return LinuxPie({numbers.whole(0), numbers.time(1), numbers.time(2), numbers.time(3), numbers.flag(4)},
@@ -58,12 +58,12 @@ class LinuxPie {
   double probability() const { return static_cast<double>(probability_) * 0x1p-56; }
 
  private:
-  static constexpr std::uint64_t one = ~std::uint64_t{0} >> 8;  // a probability
+  static constexpr std::uint64_t one = ~std::uint64_t{0} >> 8;  // the probability 1
   static constexpr std::uint64_t few_bytes = 2 * full_packet_bytes;
   static constexpr Time tick = picoseconds_per_second / 1000, unit = 64'000;
   static constexpr std::int64_t units_per_second = picoseconds_per_second / unit;
   static constexpr std::int64_t long_delay = units_per_second / 4;
-  // The gains: an eighth and one and a quarter a second.
+  // The gains: 0.125 and 1.25 per second.
   static constexpr std::uint64_t alpha = 2 * (one / units_per_second) / 16, beta = 20 * (one / units_per_second) / 16;
 
   static std::int64_t units(Time time) { return time / unit; }
@@ -71,7 +71,7 @@ class LinuxPie {
 
   bool lot_falls(std::uint64_t waiting_bytes) {
     if (burst_left_ > 0 || (is_calm(delay_) && probability_ < one / 5) || waiting_bytes < few_bytes) return false;
-    // Derandomisation: not two drops in a row by bad luck, nor none for long.
+    // Derandomisation: it avoids two drops in a row by bad luck, and a long time without any.
     collected_ = probability_ == 0 ? 0 : collected_ + probability_;
     if (collected_ < one / 100 * 85) return false;
     if (collected_ >= one / 2 * 17) return true;
@@ -93,7 +93,7 @@ class LinuxPie {
     const std::uint64_t from_target = static_cast<std::uint64_t>(delay_ - target_),
                         from_last = static_cast<std::uint64_t>(delay_ - delay_before_);
     const int fewer = halvings();
-    // Modulo 2^64, where numbers below zero are as good.
+    // Arithmetic modulo 2^64 is right for negative numbers, too.
     auto step = static_cast<std::int64_t>((alpha >> fewer) * from_target + (beta >> fewer) * from_last);
     if (before >= one / 10 && step > static_cast<std::int64_t>(one / 50)) step = one / 100 * 2;
     if (delay_ > long_delay) step += static_cast<std::int64_t>(one / 50);

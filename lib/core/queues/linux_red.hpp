@@ -1,8 +1,9 @@
-// RED as Linux has it (Floyd and Jacobson's Fig. 17, in whole numbers). It counts bytes. Its lot falls on a number and
-// not on a packet: a number is drawn when the average comes between the thresholds and after each mark that it has
-// decided, and a packet is marked once the packets since then, times the probability of now, reach it. Above the upper
-// threshold all are marked and the lot is over. The weight is a power of two. While the link is idle the average falls
-// evenly at first, then by halves, as a table of 256 steps says. What does not fit is dropped after all that.
+// RED as in Linux (Floyd and Jacobson's Fig. 17, in whole numbers). It counts bytes. It draws a number of packets, not
+// a lot for each packet: when the average comes between the thresholds, and after each mark that the number has
+// decided. A packet is marked once the packets since the draw, times the present probability, reach the number. Above
+// the upper threshold all packets are marked and the number is discarded. The weight is a power of two. While the link
+// is idle the average falls linearly at first, then by halves, as a table of 256 steps says. Packets that do not fit
+// are dropped after all that.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -38,13 +39,13 @@ class LinuxRed {
     std::uint64_t max_probability;       // of 2^32
     int weight_log;                      // of 1/weight, to the base 2
     bool ecn;
-    double packet_us;  // what a packet takes to send
-    bool adapts;       // every half second the probability follows the average
+    double packet_us;  // time to send a packet
+    bool adapts;       // every half second the greatest probability follows the average
   };
 
   LinuxRed(const Settings& settings, Draws draws) : settings_(settings), draws_(std::move(draws)) {
     correct_chance();
-    // Within 2^idle_log us an idle link's average falls evenly to 1/e of it, or about.
+    // 2^idle_log us is about the time in which an idle link's average falls to 1/e of it.
     const double kept = 1 - std::ldexp(1.0, -settings.weight_log);
     const double falls_us = kept > 0 ? -settings.packet_us / std::log(kept) : settings.packet_us;
     idle_log_ = falls_us > 0 ? static_cast<int>(std::clamp(std::nearbyint(std::log2(falls_us)), 0.0, 31.0)) : 0;
@@ -69,35 +70,35 @@ class LinuxRed {
  private:
   static constexpr std::uint64_t all = 0xFFFFFFFF, percent = 42'949'673;  // of 2^32
   static constexpr Time us = picoseconds_per_second / 1'000'000;
-  static constexpr Time adapt_every = 504 * 1000 * us;  // half a second and what Linux's timers round up
+  static constexpr Time adapt_every = 504 * 1000 * us;  // half a second, as Linux's timers round it up
   static constexpr int steps = 256, most_halvings = 31;
 
-  // Of what is counted in parts of 2^weight_log.
+  // These convert between bytes and units of 2^-weight_log bytes.
   std::uint64_t whole(std::uint64_t scaled) const { return scaled >> settings_.weight_log; }
   std::uint64_t scaled(std::uint64_t bytes) const { return bytes << settings_.weight_log; }
 
   bool is_due() {
     if (average_ < scaled(settings_.min_bytes)) return since_draw_ = -1, false;
     if (average_ >= scaled(settings_.max_bytes)) return since_draw_ = -1, true;
-    if (++since_draw_ == 0) return draw(), false;  // who is the first only draws
+    if (++since_draw_ == 0) return draw(), false;  // the first packet only draws
     const std::uint64_t above = whole(average_ - scaled(settings_.min_bytes));
     if (settings_.max_probability == 0 || above * static_cast<std::uint64_t>(since_draw_) < lot_) return false;
     since_draw_ = 0;
     draw();
     return true;
   }
-  // Even on 0 to 1/p packets, where p is that of a byte above the lower threshold.
+  // Uniform from 0 to 1/p packets, where p is the probability for one byte above the lower threshold.
   void draw() { lot_ = draws_.next(32) / chance_of_byte_; }
   void correct_chance() {
     const std::uint64_t width = std::max<std::uint64_t>(settings_.max_bytes - settings_.min_bytes, 1);
     chance_of_byte_ = std::max<std::uint64_t>(settings_.max_probability / width, 1);
   }
 
-  // A link is idle from when it asked for a packet in vain: also when an arrival was dropped while it was.
+  // A link is idle since it asked for a packet in vain, and also since an arrival that was dropped while it was idle.
   Time idle_from(const Backlog& waiting) const { return std::max(waiting.idle_since, last_arrival_); }
 
   std::uint64_t average_after(Time idle_from, Time now) const {
-    // 32 bits, as in Linux: of a very slow link the table's end is never reached.
+    // The number has 32 bits, as in Linux: a very slow link never reaches the table's end.
     const std::uint64_t longest_us = static_cast<std::uint32_t>(std::uint64_t{steps - 1} << idle_log_);
     const std::uint64_t idle_us = std::min(static_cast<std::uint64_t>((now - idle_from) / us), longest_us);
     if (const int halvings = halvings_in(idle_us >> idle_log_); halvings > 0) return average_ >> halvings;
@@ -111,7 +112,7 @@ class LinuxRed {
     return static_cast<int>(std::min<double>(std::nearbyint(halvings), most_halvings));
   }
 
-  // Towards an average in the middle fifth between the thresholds.
+  // Moves the greatest probability so that the average comes into the middle fifth between the thresholds.
   void work_off_ticks(const Backlog& waiting, Time now) {
     for (; next_tick_ <= now; next_tick_ += adapt_every) {
       const bool idle = waiting.packets == 0 && idle_from(waiting) <= next_tick_;

@@ -1,7 +1,7 @@
 // The pacer of HULL's network interfaces (Alizadeh et al., NSDI 2012, section 4.2): a token bucket whose rate follows
-// what comes, R <- (1 - eta) R + eta M/T + beta Q every T, for M bytes that came and Q that wait. A flow is paced once
-// it hears of congestion: an acknowledgement with an ECN echo associates it, with a probability, for some time. All
-// other packets pass it by.
+// the arrivals. Every T it is R <- (1 - eta) R + eta M/T + beta Q, for M bytes that came and Q that wait. A flow is
+// paced once it hears of congestion: an acknowledgement with an ECN echo associates it, with a probability, for some
+// time. All other packets go past the bucket.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -43,7 +43,7 @@ class NicPacer final : public QueueDiscipline {
     if (packets() >= settings_.limit_packets) return dropped.push_back(packet);
     count_in(packet);
     const auto flow = flows_.find(packet.flow);
-    // One whose time has run out waits behind its own packets all the same: nobody overtakes.
+    // A flow whose time has run out still waits behind its own packets, so that no packet overtakes another.
     if (flow == flows_.end() || (flow->second.until <= packet.arrived && flow->second.waiting == 0))
       return passed_.push(packet);
     ++flow->second.waiting;
@@ -62,7 +62,7 @@ class NicPacer final : public QueueDiscipline {
     return packet;
   }
 
-  // When tokens suffice, or the rate changes.
+  // When there are enough tokens, or when the rate changes.
   Time ready_at() const override {
     if (paced_.empty()) return never;
     const double missing = std::min<double>(paced_.front().bytes, settings_.bucket_bytes) - tokens_;
@@ -85,7 +85,7 @@ class NicPacer final : public QueueDiscipline {
 
  private:
   struct Flow {
-    Time until = 0;             // so long it is associated
+    Time until = 0;             // it is associated until then
     std::uint64_t waiting = 0;  // packets in the bucket's queue
   };
 
@@ -112,7 +112,7 @@ class NicPacer final : public QueueDiscipline {
     fill(now);
     release();
   }
-  // By squaring: the same bytes whatever mathematical library a machine has.
+  // Repeated squaring gives the same bytes whatever mathematical library a machine has.
   static double power(double factor, Time times) {
     double product = 1;
     for (; times > 0; times /= 2, factor *= factor)
@@ -123,7 +123,7 @@ class NicPacer final : public QueueDiscipline {
     tokens_ = std::min(settings_.bucket_bytes, tokens_ + rate_ * to_seconds(until - counted_));
     counted_ = until;
   }
-  // A packet larger than the bucket leaves when it is full.
+  // A packet larger than the bucket leaves when the bucket is full.
   void release() {
     while (!paced_.empty() && tokens_ + 1e-9 >= std::min<double>(paced_.front().bytes, settings_.bucket_bytes)) {
       const QueuedPacket& packet = paced_.front();

@@ -1,6 +1,6 @@
 // Drop-tail with a phantom queue (HULL, Alizadeh et al., NSDI 2012): a counter of bytes that takes in what the link
-// sends, in the order and at the time of sending, and drains at a share of the link's rate. Who leaves it high is
-// marked.
+// sends, in the order and at the time of sending, and drains at a share of the link's rate. A packet that leaves it
+// above a threshold is marked.
 #pragma once
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Proportional integral controller enhanced (RFC 8033): drops with a probability that a controller corrects every
-// `update` from the delay of the queue. The controller's timer is worked off when the next packet comes: until then
+// `update` from the delay of the queue. The controller's timer is worked off when the next packet comes. Until then
 // nothing joins the queue, so that its delay at every tick in between is known.
 #pragma once
 #include <algorithm>
@@ -15,7 +15,7 @@ class Pie {
   struct Settings {
     std::uint64_t limit_packets;
     Time target, update, burst;
-    Time second;  // so much time is one, for the gains are per second
+    Time second;  // how much time is one second, as gains are per second
     bool ecn;
   };
 
@@ -50,7 +50,7 @@ class Pie {
     if (burst_left_ > 0) return Verdict::accept;
     if (probability_ == 0) collected_ = 0;
     if ((is_calm(last_delay_) && probability_ < 0.2) || waiting.bytes <= few_bytes) return Verdict::accept;
-    // Derandomisation (section 5.4): not two drops in a row by bad luck, nor none for long.
+    // Derandomisation (section 5.4): it avoids two drops in a row by bad luck, and a long time without any.
     collected_ += probability_;
     if (collected_ < 0.85) return Verdict::accept;
     if (collected_ < 8.5 && random_.uniform() >= probability_) return Verdict::accept;

@@ -1,6 +1,6 @@
-// A token bucket that drops what comes beyond its rate and burst, and has no queue: Linux's act_police, in its whole
-// nanoseconds. Tokens are time. The bucket holds the time that the burst takes at the rate, and a packet that passes
-// takes the time of its own bytes. One that does not pass takes none.
+// A token bucket that drops packets beyond its rate and burst, and has no queue: Linux's act_police, with its whole
+// nanoseconds. Tokens are time. The bucket holds the time that the burst takes at the rate. A packet that passes takes
+// the time of its own bytes, and one that does not pass takes none.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -17,7 +17,7 @@ class Policer {
     std::uint64_t most_bytes;  // of a packet that may pass; 0: of any
   };
 
-  // Throws std::invalid_argument for a rate or a burst of nothing.
+  // Throws std::invalid_argument for a rate or a burst of 0.
   explicit Policer(const Settings& settings)
       : burst_(settings.burst_ns),
         tokens_(settings.burst_ns),
@@ -29,7 +29,7 @@ class Policer {
     ns_per_byte_ = scaled();
   }
 
-  // A packet comes, none earlier than the one before.
+  // A packet comes, never earlier than the one before.
   bool passes(std::uint32_t bytes, Time at) {
     if (bytes > most_bytes_) return false;
     const std::int64_t now = at / picoseconds_per_nanosecond;

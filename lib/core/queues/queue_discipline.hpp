@@ -1,8 +1,8 @@
 // A queue that keeps the packets that wait, sees the flow of each, and chooses which one is sent next.
 //
-// A rule (queue_rule.hpp) only decides what is to become of a packet, in front of one queue or behind it; any of them
-// is a discipline too, with a first-in first-out queue of its own (ruled_fifo.hpp). What a discipline drops, be it the
-// packet that comes or another, it hands back in `dropped`: whoever calls it owns what a packet's name stands for.
+// A rule (queue_rule.hpp) only decides what becomes of a packet, before it joins a queue or when it leaves one. Any
+// rule can be a discipline, with a first-in first-out queue of its own (ruled_fifo.hpp). A discipline hands back the
+// packets that it drops, the arriving one or others, in `dropped`: its caller owns what a packet's name stands for.
 #pragma once
 #include <cassert>
 #include <cstdint>
@@ -24,17 +24,17 @@ struct QueuedPacket {
 class QueueDiscipline {
  public:
   virtual ~QueueDiscipline() = default;
-  // A packet comes, at packet.arrived; whether to a link that is idle, see Backlog::idle_since.
+  // A packet comes, at packet.arrived. For idle_since, see Backlog::idle_since.
   virtual void join(const QueuedPacket& packet, Time idle_since, std::vector<QueuedPacket>& dropped) = 0;
   // Takes out the packet that is sent now, if any may be.
   virtual std::optional<QueuedPacket> next(Time now, std::vector<QueuedPacket>& dropped) = 0;
   // When to ask again, where packets wait and none may be sent yet.
   virtual Time ready_at() const { return never; }
-  // All that wait are dropped; what was learnt stays.
+  // Drops all packets that wait; what the queue has learnt stays.
   virtual void clear(std::vector<QueuedPacket>& dropped) = 0;
-  // At a host's own port: an acknowledgement with an ECN echo has come for a flow that it sends.
+  // For a host's own port: an acknowledgement with an ECN echo has come for a flow that the host sends.
   virtual void hear_echo(std::uint32_t, Time) {}
-  // From now on packets take so many times as long to send.
+  // From now on a packet takes this many times as long to send.
   virtual void stretch(double) {}
 
   std::uint64_t packets() const { return packets_; }

@@ -1,5 +1,5 @@
-// What a queue is made from: numbers, in the order in which the netrepro.networks.queues class of that name gives them
-// (times are seconds), and the place where it will stand.
+// What a queue is made from: numbers, in the order in which the class of that name in netrepro.networks.queues gives
+// them (times are seconds), and the place where it will stand.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -15,13 +15,13 @@ class BufferPool;
 
 struct QueuePlace {
   double rate;                                          // of the link, bit/s; 0: none
-  std::uint64_t seed, stream;                           // of what is random
+  std::uint64_t seed, stream;                           // of its random numbers
   std::function<std::shared_ptr<BufferPool>()> memory;  // of a shared buffer
   double packet_bytes = full_packet_bytes;              // of a full packet, by which RED counts idle time
   Draws::Given draws = nullptr;                         // of Linux's queues, where they are known beforehand
 };
 
-// All throw std::out_of_range for too few numbers.
+// All members throw std::out_of_range for too few numbers.
 class QueueNumbers {
  public:
   QueueNumbers(const std::vector<double>& values, const QueuePlace& place) : place(place), values_(values) {}

@@ -1,11 +1,12 @@
-// What every queue rule is told and what it answers. A rule decides; whoever calls it keeps the packets.
+// What every queue rule is told and what it answers. A rule decides; its caller keeps the packets.
 //
-// A rule has two members, called with the time as an argument (any unit, the same as that of its parameters):
+// A rule has two members. They get the time as an argument, in the unit of the rule's parameters, whichever that is:
 //   Verdict arrival(const Backlog& waiting, const PacketFacts& packet, Time now);    a packet wants to join
 //   Verdict departure(const Backlog& left, Time waited, const PacketFacts& packet, Time now);   one is next to be sent
-// and a constant decides_at_departure; where it is false, departure always accepts and need not be called, so that a
-// link can work out at arrival when each packet will leave. Packets being sent no longer wait. A rule that knows how
-// long packets take to send also has stretch(double factor), which it hears when they take so many times as long.
+// and a constant decides_at_departure. Where it is false, departure always accepts and need not be called, so that a
+// link can work out at arrival when each packet will leave. A packet that is being sent no longer waits. A rule that
+// knows how long packets take to send also has stretch(double factor); it is called when they take so many times as
+// long.
 #pragma once
 #include <cstdint>
 

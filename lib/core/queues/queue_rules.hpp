@@ -1,5 +1,5 @@
-// Every queue rule there is, and any of them from its name and numbers. A new one is a file with its class and a place
-// in this list; README.md shows it.
+// The list of all queue rules; any of them is made from its name and numbers. A new rule is a file with its class and a
+// place in this list; README.md shows it.
 #pragma once
 #include <optional>
 #include <stdexcept>
@@ -31,7 +31,7 @@ std::optional<QueueRule> find_queue_rule(const std::variant<Rules...>*, const st
   return found;
 }
 
-// Throws std::invalid_argument for no such rule, std::out_of_range for too few numbers.
+// Throws std::invalid_argument for an unknown rule, std::out_of_range for too few numbers.
 inline QueueRule queue_rule_named(const std::string& name, const std::vector<double>& values, const QueuePlace& place) {
   auto found = find_queue_rule(static_cast<const QueueRule*>(nullptr), name, {values, place});
   if (!found) throw std::invalid_argument("no queue rule " + name);
@@ -42,7 +42,7 @@ inline bool decides_at_departure(const QueueRule& rule) {
   return std::visit([](const auto& each) { return std::decay_t<decltype(each)>::decides_at_departure; }, rule);
 }
 
-// Packets take so many times as long to send.
+// Tells a rule that packets take so many times as long to send.
 inline void stretch_rule(QueueRule& rule, double factor) {
   std::visit(
       [&](auto& each) {

@@ -1,6 +1,6 @@
-// Random early detection (Floyd and Jacobson, ToN 1993, Fig. 2): drops or marks with a probability that grows with
-// the average queue and with the packets since the last drop. Options are those of ns-2's: gentle (Floyd 2000), wait,
-// bytes for packets, and adaptive (Floyd, Gummadi and Shenker 2001), which corrects the greatest probability.
+// Random early detection (Floyd and Jacobson, ToN 1993, Fig. 2): drops or marks with a probability that grows with the
+// average queue and with the packets since the last drop. It has ns-2's options: gentle (Floyd 2000), wait, bytes for
+// packets, and adaptive (Floyd, Gummadi and Shenker 2001), which corrects the greatest probability.
 #pragma once
 #include <algorithm>
 
@@ -17,7 +17,7 @@ class Red {
     double min_threshold, max_threshold;  // packets
     double max_probability, weight;
     bool ecn;
-    Time packet_time;       // what a packet takes to send: while the link is idle, the average falls at this pace
+    Time packet_time;       // time to send a packet: while the link is idle, the average falls at this pace
     bool by_bytes = false;  // the queue is counted in bytes, and large packets are dropped rather than small ones
     bool gentle = false;    // above the upper threshold the probability rises to 1 at twice that
     bool wait = false;      // 1/p packets pass after a drop before there may be another
@@ -77,7 +77,7 @@ class Red {
     bytes_since_last_ = 0;
   }
 
-  // Whether the lot falls on this packet. By the packets since the last one gaps are uniform, not geometric.
+  // Whether this packet is marked or dropped. Gaps are uniform, not geometric, as the packets since the last one count.
   bool is_due(const PacketFacts& packet) {
     const double base = probability();
     const double packets = settings_.by_bytes ? static_cast<double>(bytes_since_last_) / settings_.mean_bytes
@@ -96,7 +96,7 @@ class Red {
     return settings_.max_probability + (1 - settings_.max_probability) * (average_ - high) / high;  // gentle
   }
 
-  // Towards an average in the middle fifth between the thresholds.
+  // Moves the greatest probability so that the average comes into the middle fifth between the thresholds.
   void adapt(Time now) {
     const double part = 0.4 * (settings_.max_threshold - settings_.min_threshold);
     double& probability = settings_.max_probability;
@@ -112,7 +112,7 @@ class Red {
 
   void update_average(const Backlog& waiting, Time now) {
     if (waiting.packets == 0 && waiting.idle_since <= now) {
-      // (1 - w)^m by squaring: the same bytes whatever mathematical library a machine has.
+      // (1 - w)^m by squaring, which gives the same bytes whatever mathematical library a machine has.
       double factor = 1 - settings_.weight;
       Time packets = (now - waiting.idle_since) / std::max<Time>(settings_.packet_time, 1);
       for (; packets > 0; packets /= 2) {

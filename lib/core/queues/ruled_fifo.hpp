@@ -1,4 +1,5 @@
-// First in, first out, under any queue rule, which is asked when a packet comes and when one is next to be sent.
+// A first-in first-out queue under any queue rule. The rule is asked when a packet comes, and when one is next to be
+// sent.
 #pragma once
 #include <optional>
 #include <type_traits>
@@ -48,7 +49,7 @@ class RuledFifo final : public QueueDiscipline {
 
   void stretch(double factor) override { stretch_rule(rule_, factor); }
 
-  // The last packet goes ahead of the one before it.
+  // Lets the last packet overtake the one before it.
   void swap_last() { std::swap(queue_[queue_.tail() - 1], queue_[queue_.tail() - 2]); }
 
  private:

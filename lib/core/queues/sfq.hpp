@@ -1,6 +1,6 @@
-// Stochastic fair queueing (McKenney, INFOCOM 1990) as Linux's sch_sfq has it: flows are hashed into buckets, buckets
-// take turns, each sending `quantum` bytes a turn and what is left of a packet that it has begun. A bucket holds 127
-// packets. When packets are one too many, the last of the longest bucket is dropped.
+// Stochastic fair queueing (McKenney, INFOCOM 1990) as in Linux's sch_sfq. Flows are hashed into buckets, which take
+// turns. In a turn a bucket sends `quantum` bytes, and the rest of a packet that it has begun. A bucket holds 127
+// packets. When there is one packet too many, the last packet of the longest bucket is dropped.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -34,7 +34,7 @@ class Sfq final : public QueueDiscipline {
     Bucket& bucket = buckets_[place];
     if (bucket.packets.size() >= most_in_bucket || (bucket.packets.empty() && turns_.size() >= most_turns()))
       return dropped.push_back(packet);
-    if (bucket.packets.empty()) {  // behind all others: else new flows alone were served
+    if (bucket.packets.empty()) {  // behind all others, or only new flows would be served
       bucket.allotment = quantum_;
       turns_.push(place);
     }
@@ -80,10 +80,10 @@ class Sfq final : public QueueDiscipline {
   struct Bucket {
     Ring<QueuedPacket> packets;
     std::int64_t allotment = 0;
-    std::uint32_t newer = none, older = none;  // buckets as long as this one, by when they came to that
+    std::uint32_t newer = none, older = none;  // buckets of this one's length, by when they reached it
   };
 
-  // Linux has room for so many buckets with packets.
+  // The number of buckets with packets for which Linux has room.
   std::size_t most_turns() const {
     return std::min({buckets_.size(), most_buckets, static_cast<std::size_t>(limit_packets_)});
   }
@@ -107,7 +107,7 @@ class Sfq final : public QueueDiscipline {
     while (longest_ > 0 && newest_[longest_] == none) --longest_;
   }
 
-  // Of several that are longest: the one that has come to its length last; of packets that are all alone the first.
+  // Of several longest buckets, it takes the one that reached this length last; where all hold one packet, the first.
   QueuedPacket drop_from_longest() {
     const bool all_alone = longest_ == 1;
     const std::uint32_t place = all_alone ? turns_.front() : newest_[longest_];

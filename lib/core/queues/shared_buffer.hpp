@@ -1,5 +1,5 @@
-// Drop-tail in a memory that several ports share, by dynamic thresholds (Choudhury and Hahne, ToN 1998): a port may
-// hold up to alpha times what is free.
+// Drop-tail in a memory that several ports share, with dynamic thresholds (Choudhury and Hahne, ToN 1998): a port may
+// hold up to alpha times the free memory.
 #pragma once
 #include <memory>
 

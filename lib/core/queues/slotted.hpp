@@ -1,7 +1,7 @@
-// First in, first out, and open only in slots, as a channel that many share: the `slot` of Linux's netem. A packet that
-// comes after the last slot has begun waits for another one, which begins after a random gap. All packets that wait by
-// then leave one behind the other, up to so many packets or bytes; the gap before the next slot begins with the last of
-// these. What comes while a slot's packets leave waits for the next slot.
+// A first-in first-out queue that is open only in slots, like a channel that many share: the `slot` of Linux's netem. A
+// packet that comes after the last slot has begun waits for the next one, which begins after a random gap. Then all
+// packets that wait by that time leave one behind the other, up to so many packets or bytes. The gap before the next
+// slot begins with the last of these. A packet that comes while a slot's packets leave waits for the next slot.
 #pragma once
 #include <cstdint>
 #include <optional>
