@@ -4,7 +4,7 @@
 #include <utility>
 
 namespace {
-constexpr double least_rate = 1;  // bit/s: of less, a packet takes longer than all experiments
+constexpr double least_rate = 1;  // bit/s; below it, a packet takes longer than any experiment
 
 void check_rate(double rate) {
   if (!(rate >= least_rate && std::isfinite(rate))) throw std::invalid_argument("no rate for a link");

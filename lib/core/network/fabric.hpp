@@ -1,8 +1,8 @@
 // The network between the hosts: links, the paths over them, and the packets inside. It moves each packet along its
 // path, hop by hop, and says when one is at the end of it.
 //
-// Checks throw std::out_of_range for a node or link that there is not, std::invalid_argument for other numbers that
-// cannot be, and std::logic_error for setting up what runs.
+// Checks throw std::out_of_range for a node or link that does not exist, std::invalid_argument for other impossible
+// numbers, and std::logic_error where a running network is set up.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -29,8 +29,8 @@
 class Fabric {
  public:
   struct Settings {
-    double clock_skew;            // links run off their rate by a factor drawn from 1 +- this
-    std::uint32_t segment_bytes;  // of most packets, for queues that reckon with it
+    double clock_skew;            // each link's rate is off by a factor drawn from 1 +- this
+    std::uint32_t segment_bytes;  // of most packets, for queues that compute with it
     std::uint32_t header_bytes = Packet::header_bytes;
   };
   struct LinkSettings {
@@ -41,8 +41,8 @@ class Fabric {
     std::uint64_t room;         // packets of its own that a host lets wait here
     double reordering;          // share of packets that the wire holds back
     Time held_back;             // for so long
-    std::uint64_t burst_bytes;  // that a host hands over at a time; 0: each segment when it may
-    Time host_delay;            // the host in front takes for a packet: uniform from 0 to this
+    std::uint64_t burst_bytes;  // that a host hands over at a time; 0: each segment as soon as it may
+    Time host_delay;            // time of the host in front for a packet: uniform from 0 to this
     std::optional<Policer::Settings> policer;
   };
   struct LinkChange {
@@ -53,7 +53,7 @@ class Fabric {
     std::optional<Time> delay;
     std::optional<double> loss;
   };
-  // Every packet there ever was is in one of the other places.
+  // Every packet that was ever created is counted in one of the other members.
   struct Account {
     std::uint64_t created = 0, delivered = 0, dropped = 0, lost = 0, inside = 0;
   };
@@ -67,8 +67,8 @@ class Fabric {
 
   // Setting up.
 
-  // rule, numbers: of its queue, as link_queue_named takes them. All ports with a shared buffer that leave one node
-  // share one memory.
+  // rule, numbers: of the link's queue, as link_queue_named takes them. All ports with a shared buffer that leave one
+  // node share one memory.
   std::uint32_t add_link(const LinkSettings& link, const std::string& rule, const std::vector<double>& numbers);
   void set_paths(std::uint32_t from, std::uint32_t to, std::vector<std::vector<std::uint32_t>> paths);
   void use_queue(std::uint32_t link, std::unique_ptr<QueueDiscipline> queue);
@@ -77,8 +77,8 @@ class Fabric {
   std::uint32_t syn_bytes() const { return header_bytes() + Packet::syn_options_bytes; }
   Routes& routes() { return routes_; }
   void spray() { sprays_ = true; }  // a path for every packet
-  void spray_by_node();             // if at all, with a random stream for each node, not one for all
-  // All links tell packets that ask for it their rate (RCP), or what becomes of their window (XCP).
+  void spray_by_node();             // if packets are sprayed, a random stream for each node, not one for all
+  // Each link tells packets that ask for it its rate (RCP), or how their sender's window shall change (XCP).
   void offer_rates(const RcpLink::Settings& rcp) { rcp_ = rcp; }
   void give_feedback(const XcpLink::Settings& xcp) { xcp_ = xcp; }
   bool answers_packets() const { return rcp_ || xcp_; }
@@ -111,7 +111,7 @@ class Fabric {
 
   Packet& packet(std::uint32_t place) { return packets_[place]; }
   std::uint32_t new_packet(std::uint32_t flow, std::uint32_t path, std::uint32_t wire_bytes, std::uint16_t flags);
-  // One that another part of the network has made arrives here over a link, which is where it is on its path.
+  // Takes over a packet that another part of the network has made. It arrives over the link at its place on its path.
   void adopt(const Packet& packet, std::uint32_t link, Time arrival) {
     const std::uint32_t place = packets_.take();
     packets_[place] = packet;
@@ -119,9 +119,9 @@ class Fabric {
     links_[link].put_on_wire({place, packet.wire_bytes, packet.hop, paths_[packet.hop + 1]}, arrival);
     if (links_[link].next_arrival() != before) tell_arrival(link);
   }
-  // Onto the link where its path has it.
+  // Sends the packet onto the link at its place on its path.
   void send(std::uint32_t packet);
-  // The next packet is through the link: it goes on, or at the end of its path it is handed out; else no_packet.
+  // The next packet has come through the link. Returns it at the end of its path; else it goes on: no_packet.
   static constexpr std::uint32_t no_packet = ~0u;
   std::uint32_t take_arrival(std::uint32_t link);
   void give_back(std::uint32_t packet) { packets_.give_back(packet); }
@@ -131,13 +131,13 @@ class Fabric {
   std::vector<SimulatedLink>& links() { return links_; }
   const std::vector<SimulatedLink>& links() const { return links_; }
   SimulatedLink& link(std::uint32_t number) { return links_[number]; }
-  // Whether fewer packets than that wait at the link.
+  // Whether fewer than `packets` packets wait at the link.
   bool fewer_wait(std::uint32_t link, std::uint64_t packets) {
     return links_[link].fewer_wait(packets, schedule_.now());
   }
   Backlog waiting(std::uint32_t link) { return links_[link].waiting(schedule_.now()); }
   void start_transmission(std::uint32_t link);
-  // Whenever a link's next packet may be another one.
+  // To be called whenever a link's next packet may be another one.
   void tell_arrival(std::uint32_t link) { tell_arrival(link, links_[link]); }
   void apply(const LinkChange& change);
 
@@ -169,7 +169,7 @@ class Fabric {
   void answer(std::uint32_t link, Packet& packet);
   void drop(std::uint32_t packet) { ++account_.dropped, packets_.give_back(packet); }
   void lose(std::uint32_t packet) { ++account_.lost, packets_.give_back(packet); }
-  // With spraying: between the same nodes.
+  // With spraying: another path between the same nodes.
   std::uint32_t another_path(std::uint32_t path, std::uint64_t key);
   void tell_arrival(std::uint32_t number, const SimulatedLink& link) {
     const Time arrival = link.next_arrival();

@@ -17,7 +17,7 @@ struct alignas(64) Packet {                          // a line of a processor's 
     duplicate_seen = 64,             // DSACK: what arrived was there already
     reset = 128,                     // RST
     posted = 256,                    // a datagram of a program
-    unproven = 512,                  // acknowledgement: its receiver does not know the nonces of all that it tells of
+    unproven = 512,                  // acknowledgement: the receiver lacks nonces of what it acknowledges
     ect_1 = 1024,                    // ecn_capable, with the code point of L4S (RFC 9331)
     asks_rate = 2048,                // of links with RCP
     asks_feedback = 4096             // of links with XCP
@@ -32,14 +32,14 @@ struct alignas(64) Packet {                          // a line of a processor's 
   std::uint32_t wire_bytes;
   union {
     std::uint32_t length;        // data: payload
-    std::int32_t duplicate_end;  // acknowledgement, DSACK: the end of what came twice, from the cumulative one on
+    std::int32_t duplicate_end;  // DSACK: the end of what came twice, counted from the cumulative acknowledgement
   };
   std::uint16_t flags;
   std::uint8_t blocks;
   std::uint8_t ace;                 // AE, CWR and ECE of a handshake, and with AccECN of acknowledgements
   std::array<Block, 3> selective;   // SACK, the most recent first
-  std::uint32_t stream_in_order;    // of an acknowledgement on a subflow: segments of the stream held in order
-  std::uint32_t stamp_ms, echo_ms;  // when it was sent, and of what the other end sent (RFC 7323, section 4.3)
+  std::uint32_t stream_in_order;    // acknowledgement on a subflow: segments of the stream held in order
+  std::uint32_t stamp_ms, echo_ms;  // when it was sent, and the stamp that it echoes (RFC 7323, section 4.3)
 
   bool has(Flag flag) const { return flags & flag; }
 };

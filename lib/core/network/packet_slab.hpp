@@ -1,4 +1,4 @@
-// All packets in one array; freed places are used again, so that memory follows what is in flight.
+// All packets in one array. Freed places are used again, so that memory follows the number of packets in flight.
 #pragma once
 #include <cassert>
 #include <cstdint>

@@ -1,6 +1,7 @@
-// All paths in use, one after the other, each once: a packet carries the place of the link that it is on.
+// All paths in use, one after the other, each once. A packet carries the place of the link that it is on.
 //
-// In front of a path stand its two nodes, behind it stands end. A path that a flow was given has end in front too.
+// In front of a path stand its two nodes, and behind it stands `end`. A path that was given to a flow has `end` in
+// place of the nodes.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -14,18 +15,18 @@ class PathTable {
   static constexpr std::uint32_t end = ~0u;
 
   std::uint32_t operator[](std::uint32_t place) const { return entries_[place]; }
-  std::uint32_t from(std::uint32_t place) const { return entries_[place - 2]; }  // end of a path that was given
+  std::uint32_t from(std::uint32_t place) const { return entries_[place - 2]; }  // `end` for a path that was given
   std::uint32_t to(std::uint32_t place) const { return entries_[place - 1]; }
 
-  // Of the path on which this place is, the first link's.
+  // The place of the first link of the path on which this place is.
   std::uint32_t first(std::uint32_t place) const {
-    std::uint32_t marker = place;  // where the last end in front of it stands
+    std::uint32_t marker = place;  // just behind the last `end` in front of it
     while (marker > 0 && entries_[marker - 1] != end) --marker;
-    // Of a path that was given, that is the second of its own two.
+    // For a path that was given, this `end` is the second in place of its nodes.
     return marker > 1 && entries_[marker - 2] == end ? marker : marker + 2;
   }
 
-  // Where the first link of this path stands.
+  // The place of this path's first link.
   std::uint32_t place(std::uint32_t from, std::uint32_t to, const std::vector<std::uint32_t>& path) {
     std::uint64_t hash = ShortestPaths::mixed(std::uint64_t{from} << 32 | to);
     for (std::uint32_t link : path) hash = ShortestPaths::mixed(hash ^ link);
@@ -41,7 +42,7 @@ class PathTable {
     entries_.push_back(end);
     return places.back();
   }
-  // The same for a path that a flow keeps whatever happens.
+  // The same for a path that a flow keeps, whatever happens to links.
   std::uint32_t place_of_given(const std::vector<std::uint32_t>& path) { return place(end, end, path); }
 
  private:

@@ -1,5 +1,5 @@
-// What a simulation draws random numbers for: a stream for each purpose and each link, flow or connection, so that what
-// one draws changes nothing for the others.
+// The purposes for which a simulation draws random numbers. There is a stream for each purpose and each link, flow or
+// connection, so that what one draws changes nothing for the others.
 #pragma once
 #include <cstdint>
 
@@ -7,7 +7,7 @@
 
 class RandomStreams {
  public:
-  enum Purpose : std::uint64_t {  // in this order: the numbers are part of what a seed means
+  enum Purpose : std::uint64_t {  // the order is fixed: the numbers are part of what a seed means
     losses,
     jitters,
     skews,

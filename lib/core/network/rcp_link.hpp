@@ -1,8 +1,9 @@
 // The rate control protocol (Dukkipati and McKeown, CCR 2006; Dukkipati et al., IWQoS 2005): what a router computes for
 // each of its links, and where packets carry it.
 //
-// A link offers every flow the same rate R, and corrects it each T by what its capacity C is above the traffic y that
-// comes and by the queue q that stands:  R <- R (1 + T/d (alpha (C - y) - beta q/d) / C),  d the mean round trip.
+// A link offers every flow the same rate R. Each T it corrects R by how far its capacity C is above the arriving
+// traffic y, and by the standing queue q:
+//   R <- R (1 + T/d (alpha (C - y) - beta q/d) / C),  where d is the mean round trip.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -36,7 +37,7 @@ class RcpLink {
   }
 
  private:
-  static constexpr double gain = 0.02;                      // of the mean round trip, a packet
+  static constexpr double gain = 0.02;                      // of the mean round trip, per packet
   static constexpr double least_bytes = full_packet_bytes;  // that are offered a round trip
 
   void learn(double round_trip, Time now) {
@@ -49,7 +50,7 @@ class RcpLink {
     }
   }
 
-  // Nothing comes between two packets, so that the queue at every update in between is known.
+  // No packet comes between two calls, so that the queue at every update in between is known.
   void work_off_updates(Time busy_until, Time now) {
     if (mean_round_trip_ == 0) return;
     for (;;) {
@@ -64,7 +65,7 @@ class RcpLink {
 
   void update(Time interval, Time busy) {
     const double traffic = arrived_bytes_ / to_seconds(interval);
-    const double queue = std::max(to_seconds(busy) * capacity_ - last_bytes_, 0.0);  // what is being sent is none
+    const double queue = std::max(to_seconds(busy) * capacity_ - last_bytes_, 0.0);  // a packet being sent is none
     const double round_trip = mean_round_trip_ / static_cast<double>(picoseconds_per_second);
     const double spare = settings_.alpha * (capacity_ - traffic) - settings_.beta * queue / round_trip;
     rate_ *= 1 + static_cast<double>(interval) / mean_round_trip_ * spare / capacity_;
@@ -77,8 +78,8 @@ class RcpLink {
   Time last_update_ = 0;
 };
 
-// RCP's header, in kilobits per second and microseconds, where TCP's packets have nothing else: on the way there the
-// least rate offered so far and the sender's round trip, on the way back the rate that the receiver heard of.
+// RCP's header, in fields that TCP's packets leave unused, in kilobits per second and microseconds. To the receiver it
+// carries the least rate offered so far and the sender's round trip, and back the rate that the receiver heard of.
 struct RcpHeader {
   static constexpr std::uint32_t unlimited = ~0u;
 

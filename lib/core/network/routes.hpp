@@ -1,5 +1,5 @@
 // The path that a packet takes from one node to another: a shortest one over the links in use, or one of a given set,
-// chosen by a key. Links come into and go out of use; where those in use lead nowhere, all are.
+// chosen by a key. Links come into use and go out of it. Where the links in use lead nowhere, all links count.
 #pragma once
 #include <cstdint>
 #include <unordered_map>
@@ -24,7 +24,7 @@ class Routes {
 
   const std::pair<std::uint32_t, std::uint32_t>& ends(std::uint32_t link) const { return ends_[link]; }  // from, to
 
-  // From now on only these links, one flag each; paths of a set that have another one are left out.
+  // Uses only these links from now on, one flag each. Paths of a set that contain another link are left out.
   void use(const std::vector<bool>& in_use) {
     ++version_;
     in_use_ = in_use;
@@ -33,13 +33,13 @@ class Routes {
       if (in_use_[link]) used_.add_link(link, ends_[link].first, ends_[link].second);
   }
 
-  // From now on one of these paths, each of which is links.
+  // Uses one of these paths from now on. Each path is its links.
   void set_paths(std::uint32_t from, std::uint32_t to, std::vector<std::vector<std::uint32_t>> paths) {
     ++version_;
     sets_[pair(from, to)] = std::move(paths);
   }
 
-  // The links from one node to another; equal keys give equal paths. Holds until the next call.
+  // The links from one node to another; equal keys give equal paths. The result is valid until the next call.
   const std::vector<std::uint32_t>& path(std::uint32_t from, std::uint32_t to, std::uint64_t key) {
     if (!sets_.empty() && find_in_set(from, to, key)) return path_;
     (used_.leads(from, to) ? used_ : all_).find(from, to, key, path_, forks_);
@@ -48,7 +48,7 @@ class Routes {
   // The forks that the last path had, where it is a shortest one.
   const std::vector<ShortestPaths::Fork>& forks() const { return forks_; }
   bool has_sets() const { return !sets_.empty(); }
-  // Another one when the same key may give another path.
+  // A number that changes when the same key may give another path.
   std::uint64_t version() const { return version_; }
 
  private:

@@ -1,6 +1,6 @@
-// What time it is in a simulation, and what happens next: the arrival at the end of a link, the end of a transmission,
-// or a timer. Events of one time come in the order in which they were set; or in that of their links, kinds and owners,
-// which is the same however a network is divided.
+// The time in a simulation, and what happens next: the arrival at the end of a link, the end of a transmission, or a
+// timer. Events of one time come in the order in which they were set, or in that of their links, kinds and owners. The
+// latter is the same however a network is divided.
 #pragma once
 #include <cassert>
 #include <cstddef>
@@ -44,19 +44,19 @@ class Schedule {
   void set_transmitter(std::uint32_t link, Time time) { tree_.set(links_ + 1 + link, time); }
   void set_timer(Time time, std::uint32_t kind, std::uint32_t owner) { timers_.set(time, kind, owner); }
 
-  // When the next event is; beyond every real time when nothing is to happen.
+  // The time of the next event; later than every real time when nothing is to happen.
   Time next_time() {
     if (timers_.time() != timers_shown_) tree_.set(links_, timers_shown_ = timers_.time());
     return tree_.time();
   }
-  // The event of which next_time() has told.
+  // The event whose time next_time() has returned.
   Event next() const {
     const std::uint32_t source = tree_.source();
     if (source < links_) return {Event::Kind::arrival, source};
     if (source == links_) return {Event::Kind::timer, 0};
     return {Event::Kind::transmitter, source - links_ - 1};
   }
-  // Lets time pass to it. A timer is to be taken.
+  // Lets time pass to that event. If it is a timer, the caller has to take it.
   Event advance() {
     assert(tree_.time() >= now_);
     now_ = tree_.time();
@@ -68,15 +68,15 @@ class Schedule {
   const TimerHeap::Timer& next_timer() const { return timers_.first(); }
   TimerHeap::Timer take_timer() { return timers_.take(); }
 
-  // Looks every now and then. False when a million events have been at one time and the next one is, too: a deadline
-  // that is set to the present again and again would keep it there for ever.
+  // Looks every now and then. False when a million events have had one time and the next one has it, too: a deadline
+  // that is set to the present again and again would stop time for ever.
   bool time_passes() {
     if (events_ != next_look_) return true;
     if (tree_.time() == looked_at_) return false;
     look_again_after(tree_.time());
     return true;
   }
-  // Many events at this time are right.
+  // Says that many events at this time are expected.
   void allow_many_events() { look_again_after(now_); }
 
  private:
@@ -92,7 +92,7 @@ class Schedule {
   Time timers_shown_ = never, now_ = 0;
   std::uint32_t links_ = 0;
   std::uint64_t events_ = 0;
-  std::uint64_t next_look_ = most_events_at_a_time;  // at the time, which must have passed since looked_at_
+  std::uint64_t next_look_ = most_events_at_a_time;  // number of the event at which time must have passed looked_at_
   Time looked_at_ = 0;
   bool begun_ = false, by_owner_ = false;
 };

@@ -16,7 +16,7 @@ class ShortestPaths {
 
   bool leads(std::uint32_t from, std::uint32_t to) { return distances_to(to)[from] != unreachable; }
 
-  // A node on the way from which several links lead nearer: which one it is, the key decides.
+  // A node of a path from which several links lead nearer to its end. The key decides which one is taken.
   struct Fork {
     std::uint64_t number;  // the node's own
     std::uint32_t ways;

@@ -1,8 +1,8 @@
 // One direction of a cable: a queue, a transmitter, and a wire on which packets travel.
 //
-// In front of it stands a rule that decides on arrival, so that the link can work out at once when a packet will leave
-// and arrive, which takes one event a packet; or a discipline, which the link asks for a packet at the end of each
-// transmission, which is an event too.
+// The queue has a rule or is a discipline. A rule decides on arrival, so that the link can work out at once when a
+// packet will leave and arrive. That takes one event a packet. A discipline is asked for a packet at the end of each
+// transmission, which is an event, too.
 #pragma once
 #include <algorithm>
 #include <cassert>
@@ -28,18 +28,18 @@ class alignas(64) SimulatedLink {
     double loss;         // the probability that a packet is lost
     double reordering;   // the probability that one is held back
     Time held_back;      // for so long
-    Time host_delay;     // the host in front takes for a packet: uniform from 0 to this
+    Time host_delay;     // time of the host in front for a packet: uniform from 0 to this
   };
   struct Counts {
     std::uint64_t offered_packets = 0, sent_packets = 0, sent_bytes = 0;
     Time busy = 0;
     std::uint64_t dropped_packets = 0, marked_packets = 0, lost_packets = 0;
   };
-  // A packet on its way, with what a link has to know, so that the packet itself need not be looked at.
+  // A packet on its way, with all that a link has to know of it, so that the packet itself need not be read.
   struct Traveller {
     std::uint32_t packet, bytes;
     std::uint32_t hop;   // place of this link in the path table
-    std::uint32_t next;  // the link behind it there
+    std::uint32_t next;  // the next link on its path
   };
   struct Departure {  // of a packet whose last bit has left
     std::uint32_t flow;
@@ -70,25 +70,25 @@ class alignas(64) SimulatedLink {
     find_plain();
   }
 
-  // Before anything has come: another queue in place of the one that it was made with.
+  // Replaces the queue that the link was made with. It has to be called before any packet comes.
   void use_queue(std::unique_ptr<QueueDiscipline> queue) {
     discipline_ = std::move(queue);
     waits_for_transmitter_ = true;
     find_plain();
   }
 
-  // Before anything has come: a policer in front of the queue.
+  // Puts a policer in front of the queue. It has to be called before any packet comes.
   void police(const Policer& policer) {
     policer_ = std::make_unique<Policer>(policer);
     find_plain();
   }
 
-  // Whether offer_plainly will do: the queue looks at nothing of a packet but its size.
+  // Whether offer_plainly is enough: the queue looks only at a packet's size.
   bool is_plain() const { return is_plain_; }
-  // A packet comes. False when it is dropped.
+  // A packet comes. Returns false when it is dropped.
   bool offer_plainly(const Traveller& packet, Time now) {
     ++counts_.offered_packets;
-    // No more wait than did when somebody looked last: where that fits, nobody need look again.
+    // At most as many packets wait as at the last look. Where the packet fits by then, no new look is needed.
     const PacketFacts facts{packet.bytes, false};
     if (drop_tail_.arrival(known_to_wait(), facts, now) == Verdict::drop &&
         drop_tail_.arrival(waiting_at(now), facts, now) == Verdict::drop)
@@ -98,8 +98,8 @@ class alignas(64) SimulatedLink {
     return true;
   }
 
-  // A packet comes. Calls discard(name) for each that is dropped, this one or another. Of this one: mark, when it is
-  // marked already, and drop, when it is dropped.
+  // A packet comes. Calls discard(name) for each packet that is dropped, this one or another. Returns drop when this
+  // one is dropped, and mark when it is marked already.
   template <class Discard>
   Verdict offer(const QueuedPacket& packet, const Traveller& traveller, Discard&& discard) {
     const Time now = packet.arrived;
@@ -135,7 +135,7 @@ class alignas(64) SimulatedLink {
   }
 
   // With a discipline: sends its next packet if the transmitter is free. discard(name) and mark(name) hear what becomes
-  // of packets, traveller(name) says where one goes. True when a transmission has begun; it ends at free_at().
+  // of packets; traveller(name) says where one goes. True when a transmission has begun; it ends at free_at().
   template <class Discard, class Mark, class TravellerOf>
   bool start_transmission(Time now, Discard&& discard, Mark&& mark, TravellerOf&& traveller) {
     if (!waits_for_transmitter_ || free_at_ > now) return false;
@@ -152,10 +152,10 @@ class alignas(64) SimulatedLink {
     const Time first = wire_.empty() ? never : wire_.front().arrival;
     return !may_hold_back_ || held_.empty() ? first : std::min(first, held_.front().arrival);
   }
-  // The packet that arrives at the far end next, of those that were held back or those on the wire. There is one.
+  // The packet that arrives next at the far end, from those held back or those on the wire. There must be one.
   const Traveller& next_packet() const { return held_is_next() ? held_.front().traveller : wire_.front().traveller; }
   enum class Fate : std::uint8_t { arrives, lost, held_back };
-  // Takes it, unless the wire loses it or holds it back.
+  // Takes the next packet, unless the wire loses it or holds it back.
   Fate take_arrival() {
     if (held_is_next()) return held_.pop(), Fate::arrives;
     const Flight& flight = wire_.front();
@@ -163,7 +163,7 @@ class alignas(64) SimulatedLink {
       waiting_bytes_ -= waits_for_transmitter_ ? 0 : flight.traveller.bytes;
       ++next_to_start_;
     }
-    wire_.pop();  // what it was is there until the next one is pushed
+    wire_.pop();  // `flight` is there until the next packet is pushed
     wire_.fetch(wire_.head() + 1);
     if (may_lose_ && losses_.uniform() < loss_) return ++counts_.lost_packets, Fate::lost;
     if (may_hold_back_ && reorderings_.uniform() < reordering_)
@@ -171,7 +171,7 @@ class alignas(64) SimulatedLink {
     return Fate::arrives;
   }
 
-  // Another rate: for the packets that wait, not for the one being sent.
+  // Sets another rate, for the packets that wait, not for the one being sent.
   void set_rate(double rate, Time now) {
     const double before = std::exchange(picoseconds_per_byte_, picoseconds_per_byte(rate));
     if (waits_for_transmitter_) return discipline_->stretch(picoseconds_per_byte_ / before);
@@ -194,7 +194,7 @@ class alignas(64) SimulatedLink {
     free_at_ = free_at;
   }
 
-  // Another delay: for the packets that have not left. Nobody overtakes.
+  // Sets another delay, for the packets that have not left. No packet overtakes another.
   void set_delay(Time delay, Time now) {
     const Time later = delay - std::exchange(delay_, delay);
     keeps_order_ = true;
@@ -206,7 +206,7 @@ class alignas(64) SimulatedLink {
       last_arrival_ = before = arrival;
     }
   }
-  // Another loss: for the packets that have not arrived.
+  // Sets another loss, for the packets that have not arrived.
   void set_loss(double loss) {
     loss_ = loss;
     may_lose_ = loss > 0;
@@ -217,7 +217,7 @@ class alignas(64) SimulatedLink {
     up_ = true;
     find_plain();
   }
-  // Drops what waits and what is being sent, loses what is on the wire; drop(packet) and lose(packet) hear of each.
+  // Drops packets that wait or are being sent, loses those on the wire. Calls drop(packet) or lose(packet) for each.
   template <class Drop, class Lose>
   void go_down(Time now, Drop&& drop, Lose&& lose) {
     up_ = false;
@@ -250,7 +250,7 @@ class alignas(64) SimulatedLink {
 
   // A link between two parts of a network (parallel/) is in both: in one a packet is sent, in the other it arrives.
 
-  // Takes out the packets whose last bit has left before then: take(traveller, arrival).
+  // Takes out the packets whose last bit leaves before that time, with take(traveller, arrival).
   template <class Take>
   void hand_over(Time before, Take&& take) {
     for (; next_departure() < before; wire_.pop()) {
@@ -262,7 +262,7 @@ class alignas(64) SimulatedLink {
       take(flight.traveller, flight.arrival);
     }
   }
-  // Of the first one on the wire; or a later time at which it has not been handed over yet.
+  // When the first packet on the wire leaves; or a later time, if it has not been handed over by then.
   Time next_departure() const { return wire_.empty() ? never : departure_of(wire_.head()); }
   void put_on_wire(const Traveller& packet, Time arrival) {
     wire_.push({0, arrival, packet});
@@ -278,7 +278,7 @@ class alignas(64) SimulatedLink {
   }
   bool waits_for_transmitter() const { return waits_for_transmitter_; }
   Time free_at() const { return free_at_; }
-  // When what the link has now will have been sent.
+  // When all packets that the link has now will have been sent.
   Time drained_at(Time now) const {
     if (!waits_for_transmitter_) return free_at_;
     const double queued = static_cast<double>(discipline_->bytes()) * picoseconds_per_byte_;
@@ -286,7 +286,7 @@ class alignas(64) SimulatedLink {
   }
   double bytes_per_second() const { return static_cast<double>(picoseconds_per_second) / picoseconds_per_byte_; }
   Time last_start() const { return wire_.empty() ? 0 : wire_[wire_.tail() - 1].start; }
-  // Of so many packets at most: a run with more ends with a Refusal.
+  // Records at most this many departures: a run with more ends with a Refusal.
   void record_departures(std::uint64_t most) {
     records_ = true;
     most_departures_ = most;
@@ -294,7 +294,7 @@ class alignas(64) SimulatedLink {
   }
   const std::vector<Departure>& departures() const { return departures_; }
 
-  // What had left by `end`: transmissions under way or still to come are taken out.
+  // The counts at `end`, without transmissions that were under way or still to come then.
   Counts counts(Time end) const {
     Counts counts = counts_;
     for (std::uint64_t number = wire_.tail(); number-- != wire_.head();) {
@@ -362,7 +362,7 @@ class alignas(64) SimulatedLink {
     departures_.push_back(departure);
   }
 
-  // What the discipline has dropped goes back to whoever owns it; true when that packet is among them.
+  // Hands the packets that the discipline has dropped back to their owner. True when the named one is among them.
   template <class Discard>
   bool hand_back(std::uint32_t name, Discard&& discard) {
     bool found = false;
@@ -375,18 +375,18 @@ class alignas(64) SimulatedLink {
     return found;
   }
 
-  // When the last bit leaves, of a packet that has not left long ago: of those, the next one starts at once.
+  // When a packet's last bit leaves. For one that left long ago, it may be the later start of the next packet.
   Time departure_of(std::uint64_t number) const {
     return number + 1 == wire_.tail() ? free_at_ : wire_[number + 1].start;
   }
 
   static double picoseconds_per_byte(double rate) { return 8 * static_cast<double>(picoseconds_per_second) / rate; }
-  // How long a transmission takes that starts then: what would end beyond all ends of experiments ends there.
+  // How long a transmission takes that starts then. It ends at `latest` at most, which is beyond all experiments.
   Time transmission_from(Time start, std::uint32_t bytes) const {
     return std::min(static_cast<Time>(bytes * picoseconds_per_byte_ + 0.5), latest - start);
   }
 
-  // A delay from a bell, never negative, and the time that the host takes. Nobody overtakes.
+  // The arrival after a bell-shaped delay, never negative, and the host's time. No packet overtakes another.
   Time arrival_in_order() {
     Time delay = delay_;
     if (jitter_ > 0) delay += static_cast<Time>(jitters_.bell() * static_cast<double>(jitter_));
@@ -395,18 +395,18 @@ class alignas(64) SimulatedLink {
     return last_arrival_ = std::max(last_arrival_, free_at_ + std::min(delay, latest));
   }
 
-  // In the order of use, so that a packet that nothing happens to needs two lines of a processor's cache.
-  Ring<Flight> wire_;                // being sent or under way; with early rules also those that wait
+  // Members are in the order of use, so that an ordinary packet needs two lines of a processor's cache.
+  Ring<Flight> wire_;                // being sent or under way; with a rule also those that wait
   std::uint64_t next_to_start_ = 0;  // the first of wire_ that has not started
   std::uint64_t waiting_bytes_ = 0;
   Time free_at_ = 0;
   double picoseconds_per_byte_;
   Time delay_;
   bool is_plain_ = false;
-  bool keeps_order_ = false;  // where a packet could overtake another: its delay varies, or has changed
+  bool keeps_order_ = false;  // a packet could overtake another: the delay varies, or has changed
   bool may_lose_ = false, may_hold_back_ = false, waits_for_transmitter_ = false;
   bool is_drop_tail_ = false, up_ = true, records_ = false;
-  DropTail drop_tail_{0, 0};  // the rule, where it is this one
+  DropTail drop_tail_{0, 0};  // the rule, where it is drop-tail
   Counts counts_;
   Time jitter_, host_delay_, last_arrival_ = 0;
   RandomStream host_delays_;

@@ -1,5 +1,6 @@
-// Paths by key between two nodes, as a tree of the forks at which the key decides: what ShortestPaths::find would find,
-// for who asks for another path with every packet. A branch grows when a key first takes it.
+// The paths between two nodes by key, as a tree of the forks at which the key decides. It gives what
+// ShortestPaths::find would give, for senders that ask for another path with every packet. A branch grows when a key
+// first takes it.
 #pragma once
 #include <cstdint>
 #include <vector>

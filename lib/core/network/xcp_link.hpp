@@ -2,9 +2,10 @@
 // Networks", SIGCOMM 2002, section 3.5): what a router computes for each of its links, and where packets carry it.
 //
 // Once in the mean round trip d of its flows a link decides by how many bytes their windows together shall change:
-//   phi = alpha d S - beta Q,  S what its capacity is above the traffic y that came, Q the queue that does not drain.
-// More is given to all flows alike, less is taken from each in proportion to what it sends. Of traffic y, h =
-// max(0, gamma y - |phi|) is taken and given at the same time, so that flows become equal. Each packet has its share.
+//   phi = alpha d S - beta Q,
+// where S is how far its capacity is above the arriving traffic y, and Q is the queue that does not drain. An increase
+// is given to all flows alike; a decrease is taken from each in proportion to what it sends. Of traffic y, h = max(0,
+// gamma y - |phi|) is taken and given at the same time, so that flows become equal. Each packet has its share.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -14,9 +15,9 @@
 #include "base/simulated_time.hpp"
 #include "network/packet.hpp"
 
-// XCP's header, where TCP's packets have nothing else: on the way there the change of the window (bytes), the sender's
-// round trip (microseconds) and window (bytes), on the way back the change that the receiver heard of.
-// (__builtin_bit_cast, since libraries of 2022, as Debian's Emscripten has one, lack std::bit_cast.)
+// XCP's header, in fields that TCP's packets leave unused. To the receiver it carries the change of the window (bytes),
+// the sender's round trip (microseconds) and window (bytes), and back the change that the receiver heard of.
+// (__builtin_bit_cast is used as libraries of 2022, like that of Debian's Emscripten, lack std::bit_cast.)
 struct XcpHeader {
   static void ask(Packet& packet, Time round_trip, double window, bool wants_more) {
     constexpr std::uint32_t most = ~0u;
@@ -71,7 +72,7 @@ class XcpLink {
       XcpHeader::set_feedback(packet, ours * round_trip);
       to_give_ -= more;
       to_take_ -= less;
-    } else {  // another link, or the sender, allows less: what it does not use stays for others
+    } else {  // another link, or the sender, allows less: the rest stays for others
       to_give_ -= std::min(std::max(asked, 0.0), to_give_);
       to_take_ -= std::min(asked > 0 ? ours - asked : std::max(ours, 0.0) - asked, to_take_);
     }
@@ -83,7 +84,7 @@ class XcpLink {
     traffic_ = 0;
   }
 
-  // Nothing comes between two packets, so that the queue at every update in between is known.
+  // No packet comes between two calls, so that the queue at every update in between is known.
   void work_off_updates(Time busy_until, Time now) {
     if (interval_ == 0) return;
     for (;;) {
@@ -102,7 +103,7 @@ class XcpLink {
     }
   }
 
-  // The least queue of late is what stands: looked for during a round trip without the queue's own share of it.
+  // The standing queue is the least one of late, taken over a round trip without the queue's own share of it.
   void look_at_queue(double queue) {
     standing_queue_ = least_queue_;
     least_queue_ = queue;
@@ -124,7 +125,7 @@ class XcpLink {
     traffic_ = flows_ = round_trips_ = bytes_ = 0;
   }
 
-  // What is being sent is no queue.
+  // A packet that is being sent is no queue.
   double queue_at(Time busy_until, Time time) const {
     return std::max(to_seconds(std::max<Time>(busy_until - time, 0)) * capacity_ - last_bytes_, 0.0);
   }
@@ -133,9 +134,9 @@ class XcpLink {
   double capacity_;    // bytes a second
   Time interval_ = 0;  // 0 until a packet tells its round trip
   Time control_due_ = 0, queue_due_ = 0;
-  double traffic_ = 0, bytes_ = 0;      // of this interval: of all packets, of those with XCP
+  double traffic_ = 0, bytes_ = 0;      // bytes of this interval: of all packets, of those with XCP
   double flows_ = 0, round_trips_ = 0;  // sums of rtt s / cwnd (s), and of that times rtt
-  double to_give_ = 0, to_take_ = 0;    // bytes a second that this interval has left to change rates by
-  double give_ = 0, take_ = 0;          // of which a packet gets: a second of a flow, a byte
+  double to_give_ = 0, to_take_ = 0;    // bytes a second by which rates may still change in this interval
+  double give_ = 0, take_ = 0;          // what a packet gets of them: per second of a flow, per byte
   double standing_queue_ = 0, least_queue_ = 0, last_bytes_ = 0;  // bytes
 };

@@ -1,18 +1,18 @@
-// Accurate ECN (RFC 9768) without its options: what the three bits AE, CWR and ECE of a TCP header, as a number, say in
-// the handshake and in acknowledgements (the ACE field). SYNs and acknowledgements are not ECN-capable here, so that
-// only data are counted.
+// Accurate ECN (RFC 9768) without its options: what the three bits AE, CWR and ECE of a TCP header, read as a number,
+// mean in the handshake and in acknowledgements (the ACE field). SYNs and acknowledgements are not ECN-capable here, so
+// that only data packets are counted.
 #pragma once
 #include <cstdint>
 
 namespace accurate_ecn {
-// Of a SYN (section 3.1.1) and of its answer (table 2): the latter tells that the SYN came without ECN in IP.
+// The bits of a SYN (section 3.1.1) and of its answer (table 2). The answer says that the SYN came without ECN in IP.
 constexpr std::uint8_t no_ecn = 0b000, classic_ask = 0b011, ask = 0b111;
 constexpr std::uint8_t classic_answer = 0b001, answer = 0b010;
 
 // The receiver's half: r.cep, and when marks call for an acknowledgement at once (section 3.2.2.5.1).
 class MarkCounter {
  public:
-  // A data packet arrives. True for a mark after none, and for the second one that has not been told of.
+  // A data packet arrives. True for a mark after none, and for the second mark that has not been reported.
   bool count(bool marked) {
     const bool changed = marked && !last_marked_;
     last_marked_ = marked;
@@ -35,9 +35,9 @@ class MarkCounter {
 // The sender's half: s.cep.
 class MarkReader {
  public:
-  // The packets that are newly marked, by the field of an acknowledgement that so many more have been delivered. Where
-  // it may have cycled the safest case counts (section 3.2.2.5.2; appendix A.2.1). One that tells of no delivery may be
-  // late, and is left to the next.
+  // Returns how many packets are newly marked, by the field of an acknowledgement of `delivered` more packets. Where
+  // the field may have cycled, the safest case counts (section 3.2.2.5.2; appendix A.2.1). An acknowledgement that
+  // delivers nothing may be late, and is left to the next one.
   std::uint64_t read(std::uint8_t field, std::uint64_t delivered) {
     if (delivered == 0) return 0;
     const std::uint64_t least = (field - packets_) & 0b111u;

@@ -1,6 +1,6 @@
-// The sender's half of the delivery rate (draft-cheng-iccrg-delivery-rate-estimation, as in Linux's tcp_rate.c):
-// what is noted of each segment when it leaves, and what an acknowledgement makes of that. Kept for congestion
-// controls that own their window.
+// The sender's half of the delivery rate (draft-cheng-iccrg-delivery-rate-estimation, as in Linux's tcp_rate.c): what
+// is noted of each segment when it leaves, and what an acknowledgement makes of that. It is for congestion controls
+// that own their window.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -39,13 +39,13 @@ class DeliveryRate {
     while (marks_.head() < segment) marks_.pop();
   }
 
-  // What is sent until all that is out now has arrived is no measure of the path.
+  // Segments that are sent until all that is out now has arrived do not measure the path.
   void limit_by_application(double in_flight) { limited_until_ = std::max(1.0, delivered_ + in_flight); }
   bool application_limited() const { return limited_until_ > 0; }
   double delivered() const { return delivered_; }
   const RateMark& operator[](std::uint64_t segment) const { return marks_[segment]; }
 
-  // Of an acknowledgement that has been taken in.
+  // The sample of an acknowledgement that has been processed.
   RateSample sample(Time now, double newly_delivered, std::uint64_t lost, double marked, Time smallest_round_trip) {
     if (application_limited() && delivered_ > limited_until_) limited_until_ = 0;
     RateSample sample{now};
@@ -74,7 +74,7 @@ class DeliveryRate {
   Ring<RateMark> marks_;  // of segments that are not acknowledged
   Time first_sent_ = 0, delivered_at_ = 0;
   double delivered_ = 0, limited_until_ = 0;
-  // of the acknowledgement being taken in
+  // These are of the acknowledgement that is being processed.
   bool sampled_ = false;
   RateMark newest_{};
   Time send_interval_ = 0;

@@ -8,7 +8,7 @@ class DuplicateCount {
  public:
   enum class Tells : std::uint8_t { nothing, arrival, loss };
 
-  // of_old: the first ones let nothing go (RFC 3042 came later).
+  // of_old: the first duplicates let no segment leave (RFC 3042 came later).
   explicit DuplicateCount(bool of_old) : of_old_(of_old) {}
 
   // A duplicate of an acknowledgement up to segment `first`.
@@ -20,7 +20,7 @@ class DuplicateCount {
     return of_old_ ? Tells::nothing : Tells::arrival;
   }
   void forget() { count_ = 0; }
-  // What was sent again though it had arrived gives duplicates too: they tell of no loss (ns-2; RFC 6582, section 4.1).
+  // Segments that were sent again needlessly give duplicates, too. They show no loss (ns-2; RFC 6582, section 4.1).
   void be_careful(std::uint64_t until) { careful_until_ = of_old_ ? until : 0; }
 
  private:

@@ -1,6 +1,6 @@
-// F-RTO (RFC 5682, section 3.1): whether a timeout was needless. After the first acknowledgement that follows it new
-// segments are sent, and repairs wait for what they tell: if something arrives that was not sent again, nothing was
-// lost. It owns whether that is still to be found out; the sender acts on it.
+// F-RTO (RFC 5682, section 3.1): whether a timeout was needless. After the first acknowledgement that follows the
+// timeout, new segments are sent, and repairs wait for what these show. If something arrives that was not sent again,
+// nothing was lost. This class knows whether that is still open; the sender acts on it.
 #pragma once
 #include <cstdint>
 
@@ -11,10 +11,10 @@ class ForwardRetransmission {
     bool original;  // a segment that was out at the timeout has arrived, and was sent only once
     bool beyond;    // something has arrived beyond a hole
     bool partial;   // more is acknowledged, but not all that was out at the timeout
-    bool new_sent;  // since the timeout
+    bool new_sent;  // new segments were sent since the timeout
   };
 
-  // A timeout; alone: no recovery was under way, but for other timeouts of the same segment (section 3.2).
+  // A timeout. alone: no recovery was under way, except for other timeouts of the same segment (section 3.2).
   void begin(bool alone) { open_ = alone; }
   // An acknowledgement.
   Tells hear(const Heard& heard) {

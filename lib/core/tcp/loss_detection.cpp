@@ -1,8 +1,8 @@
 #include "tcp/loss_detection.hpp"
 
-// RACK: lost is what was sent before a segment that has been delivered, whatever their numbers, once it has had a round
-// trip and some time for reordering. As in Linux the timer waits for the last of them, so that acknowledgements come
-// first if there are any.
+// RACK: a segment is lost if it left before one that has been delivered, whatever their numbers, once it has had a
+// round trip and some time for reordering. As in Linux the timer waits for the last such segment, so that
+// acknowledgements come first if there are any.
 Time LossDetection::find(Scoreboard& board, bool recovering, const RoundTripEstimator& round_trip, Time now) {
   judged_ = std::max(judged_, board.first());
   if (by_count_) {
@@ -15,10 +15,10 @@ Time LossDetection::find(Scoreboard& board, bool recovering, const RoundTripEsti
     for (; judged_ < board.next(); ++judged_) {
       const Scoreboard::Sent& sent = board[judged_];
       if (sent.has(Scoreboard::delivered | Scoreboard::lost)) continue;
-      // Beyond the highest delivered one, only a retransmission that was delivered tells.
+      // Beyond the highest delivered segment, only a delivered retransmission shows a loss.
       if (judged_ >= board.highest_delivered() && sent.at >= newest_delivered_) break;
       if (lost_from(sent.at, reo_wnd) > now) {
-        // The newest hole by number may have left before this one did, which was sent again.
+        // The newest hole by number may have left before this segment, which was sent again.
         last_due = lost_from(std::max(sent.at, board[board.newest_hole(judged_)].at), reo_wnd);
         break;
       }
@@ -29,7 +29,7 @@ Time LossDetection::find(Scoreboard& board, bool recovering, const RoundTripEsti
   return std::max(last_due, find_lost_retransmissions(board, reo_wnd, now));
 }
 
-// RFC 6675: lost is what three segments beyond it have arrived.
+// RFC 6675: a segment is lost once three segments beyond it have arrived.
 void LossDetection::find_by_count(Scoreboard& board) {
   if (board.delivered_count() < dup_thresh) return;
   std::uint64_t third = board.highest_delivered();
@@ -38,7 +38,7 @@ void LossDetection::find_by_count(Scoreboard& board) {
     if (!board[judged_].has(Scoreboard::delivered | Scoreboard::lost)) board.mark_lost(judged_);
 }
 
-// When the last of those is due that were sent before one that has been delivered; 0 if there is none.
+// Marks lost retransmissions. Returns when the last of those is due that left before a delivered segment, or 0.
 Time LossDetection::find_lost_retransmissions(Scoreboard& board, Time reo_wnd, Time now) const {
   while (const Scoreboard::Resent* oldest = board.oldest_retransmission()) {
     if (oldest->at >= newest_delivered_) return 0;
@@ -48,7 +48,7 @@ Time LossDetection::find_lost_retransmissions(Scoreboard& board, Time reo_wnd, T
   return 0;
 }
 
-// RFC 8985, section 6.2, step 4: none once three segments tell of a loss, on a path that has never reordered.
+// RFC 8985, section 6.2, step 4: the time is 0 once three segments show a loss, on a path that has never reordered.
 Time LossDetection::current_reo_wnd(const Scoreboard& board, bool recovering,
                                     const RoundTripEstimator& round_trip) const {
   const bool told = recovering || board.delivered_count() >= dup_thresh;
@@ -57,8 +57,8 @@ Time LossDetection::current_reo_wnd(const Scoreboard& board, bool recovering,
   return quarter > most / reo_wnd_mult_ ? most : quarter * reo_wnd_mult_;  // their product may be beyond all times
 }
 
-// RFC 8985, section 6.2, step 4.2: a step more in each round trip in which something was sent again needlessly, until
-// 16 recoveries have had none.
+// RFC 8985, section 6.2, step 4.2: the time grows by a step in each round trip in which something was sent again
+// needlessly, until 16 recoveries have had none.
 void LossDetection::adapt_reo_wnd(Time now) {
   if (newest_delivered_ < stretched_at_) duplicate_came_ = false;
   if (std::exchange(duplicate_came_, false)) {

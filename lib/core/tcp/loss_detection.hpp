@@ -1,6 +1,7 @@
-// How a TCP sender with SACK finds out what is lost: by time as in RACK (RFC 8985), or of old by three segments beyond
-// it (RFC 6675). It owns what is remembered of deliveries for that: the latest sent that has arrived, whether the path
-// reorders and how long to wait for it. Its verdicts are marks on the scoreboard.
+// How a TCP sender with SACK finds out what is lost: by time as in RACK (RFC 8985), or in older senders by three
+// segments beyond it (RFC 6675). This class keeps what has to be remembered of deliveries: when the latest sent of the
+// arrived segments left, whether the path reorders, and how long to wait for that. Its verdicts are marks on the
+// scoreboard.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -17,7 +18,7 @@ class LossDetection {
 
   explicit LossDetection(bool by_count) : by_count_(by_count) {}
 
-  // An acknowledgement comes: before anything of it is on the scoreboard, for each segment, and when all are.
+  // For each acknowledgement: begin() before it changes the scoreboard, on_delivered() for each segment, end() at last.
   void begin(const Scoreboard& board) {
     highest_before_ = board.highest_delivered();
     late_from_ = ~std::uint64_t{0};
@@ -25,20 +26,20 @@ class LossDetection {
   void on_delivered(std::uint64_t segment, const Scoreboard::Sent& sent, Time smallest_round_trip, Time now) {
     const bool again = sent.has(Scoreboard::ever_resent);
     if (!again && segment + 1 < highest_before_) late_from_ = std::min(late_from_, segment);
-    // What was sent again and comes back at once is the original, which tells nothing about the retransmission.
+    // If an answer to a segment that was sent again comes at once, it is the original's, and says nothing of the copy.
     if (again && now - sent.at < smallest_round_trip) return;
     newest_delivered_ = std::max(newest_delivered_, sent.at);
     newest_round_trip_ = now - sent.at;
   }
   // The handshake's round trip.
   void on_connected(Time round_trip) { newest_round_trip_ = round_trip; }
-  // What left later than this may still arrive in the time that the last arrival took.
+  // Segments that left later than this may still arrive, in the time that the last arrival took.
   Time may_arrive_from(Time now) const { return by_count_ ? never : now - newest_round_trip_; }
   void adapt_reo_wnd(Time now);
   // A segment has arrived twice (DSACK), beyond a hole or not.
   void on_duplicate(std::uint64_t end, const SegmentBoundaries& boundaries, bool beyond_acknowledgement,
                     bool of_probe) {
-    // Beyond a hole: that it was sent again and the original came tells of reordering.
+    // Beyond a hole this shows reordering: the segment was sent again, and its original came as well.
     if (beyond_acknowledgement && end < boundaries.start(highest_before_))
       late_from_ = std::min(late_from_, boundaries.holding(end - 1));
     duplicate_came_ |= reordering_seen_ && !of_probe;
@@ -46,13 +47,13 @@ class LossDetection {
   void end(const Scoreboard& board) {
     if (is_late()) note_reordering(late_from_, board);
   }
-  // An original came after what was sent again, where the cumulative acknowledgement stood at `first`.
+  // An original came although it had been sent again, where the cumulative acknowledgement stood at `first`.
   void on_late_original(std::uint64_t first, const Scoreboard& board) {
     if (first < highest_before_) note_reordering(first, board);
   }
-  // Whether segments come later than as many others as would tell of a loss.
+  // Whether segments come after more others than would show a loss.
   bool reorders_far() const { return !by_count_ && displacement_ > dup_thresh; }
-  // A timeout in Open or Disorder: what came beyond the hole was no reordering.
+  // A timeout in Open or Disorder: segments that came beyond the hole were no reordering.
   void on_timeout_while_open(const Scoreboard& board) {
     if (board.delivered_count() >= dup_thresh) displacement_ = dup_thresh;
   }
@@ -61,7 +62,7 @@ class LossDetection {
 
   // Marks what is lost. Returns when to ask again even if no acknowledgement comes, 0 for never.
   Time find(Scoreboard& board, bool recovering, const RoundTripEstimator& round_trip, Time now);
-  // Segments below have been judged.
+  // Judges segments from this one on; those below have been judged.
   void judge_from(std::uint64_t segment) { judged_ = segment; }
 
  private:
@@ -80,16 +81,16 @@ class LossDetection {
 
   bool by_count_;
   std::uint64_t judged_ = 0;  // segments below have been found lost or not
-  // When the latest sent of the delivered segments was sent, and how long the one heard of last was under way
+  // When the latest sent of the delivered segments left, and how long the segment heard of last was under way
   // (RACK.xmit_ts and, as in Linux, RACK.rtt).
   Time newest_delivered_ = 0, newest_round_trip_ = 0;
-  bool reordering_seen_ = false;             // one sent only once was delivered after one beyond it
-  std::uint64_t displacement_ = dup_thresh;  // by how many segments at most, or the number that tells of a loss
+  bool reordering_seen_ = false;             // a segment that was sent only once came after one beyond it
+  std::uint64_t displacement_ = dup_thresh;  // by how many segments at most; at least the number that shows a loss
   // How many quarters of the least round trip to wait, and for how many recoveries more that is kept.
   int reo_wnd_mult_ = 1, reo_wnd_persist_ = 0;
-  bool duplicate_came_ = false;  // since the steps became more
+  bool duplicate_came_ = false;  // since the number of steps last grew
   Time stretched_at_ = 0;
-  // of the acknowledgement being taken in
+  // These are of the acknowledgement that is being processed.
   std::uint64_t highest_before_ = 0;  // delivered segment, before it
-  std::uint64_t late_from_ = 0;       // the oldest that has come after one beyond it
+  std::uint64_t late_from_ = 0;       // the oldest segment that has come after one beyond it
 };

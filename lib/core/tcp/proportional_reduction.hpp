@@ -1,5 +1,5 @@
-// Proportional rate reduction (RFC 9937, which follows RFC 6937): how a window comes down to ssthresh in step with
-// what is delivered. It owns what was delivered and sent since the reduction began.
+// Proportional rate reduction (RFC 9937, which follows RFC 6937): how a window comes down to ssthresh in step with what
+// is delivered. It keeps what was delivered and sent since the reduction began.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@ class ProportionalReduction {
     prr_delivered_ = prr_out_ = 0;
   }
   void on_sent() { prr_out_ += 1; }
-  // The window after `newly_delivered` segments, not 0. One more than was delivered only while nothing else is lost.
+  // The window after `newly_delivered` segments, not 0. One more may leave than arrived only while no loss is found.
   double window(double newly_delivered, double in_flight, double ssthresh, bool found_no_loss) {
     prr_delivered_ += newly_delivered;
     double send;

@@ -1,5 +1,5 @@
 // How fast the network delivers (draft-cheng-iccrg-delivery-rate-estimation, as in Linux's tcp_rate.c): segments
-// delivered between two acknowledgements, over the longer of the time it took to send and to acknowledge them.
+// delivered between two acknowledgements, over the time it took to send or to acknowledge them, whichever is longer.
 #pragma once
 #include <cstdint>
 

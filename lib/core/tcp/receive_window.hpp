@@ -1,11 +1,11 @@
-// How a receiver of Linux 6.12 lets its window grow. What it offers grows by two segments with each that comes, up to
-// what its buffer holds; the buffer grows with what the reader took in a round trip. The reader here takes data at
-// once, so that the window never limits a sender before `most_bytes` does. What matters is that Linux acknowledges at
-// once whatever lets the window grow.
+// How the receiver of Linux 6.12 lets its window grow. The offered window grows by two segments with each one that
+// comes, up to what the buffer holds. The buffer grows with what the reader took in a round trip. The reader here takes
+// data at once, so that the window never limits a sender before `most_bytes` does. What matters is that Linux
+// acknowledges at once whatever lets the window grow.
 //
-// Buffers are counted in memory, of which a segment takes more than its bytes; windows are the share of it that holds
-// bytes, in 256ths as Linux reckons. A window of less than 1 MiB is offered from the first segment on. So is one whose
-// owner gave it all of its buffer; Linux then finds that the buffer holds more than it had thought, and goes on
+// Buffers are counted in memory, of which a segment takes more than its bytes. Windows are the share of it that holds
+// bytes, in 256ths as in Linux. A window of less than 1 MiB is offered from the first segment on. So is a window that
+// was given all of its buffer; Linux then finds that the buffer holds more than it had assumed, and the window goes on
 // growing.
 #pragma once
 #include <algorithm>
@@ -27,8 +27,8 @@ class ReceiveWindow {
 
   bool grows() const { return grows_; }
 
-  // Called with every segment; tells whether it let the window grow. in_order: it waits for the reader, and `held`
-  // bytes beyond a hole do as well.
+  // Called with every segment; returns whether it let the window grow. in_order: the segment waits for the reader, as
+  // do `held` bytes beyond a hole.
   bool grow(bool in_order, std::uint64_t held) {
     if (!grows_) return std::exchange(small_, false);
     const std::int64_t waits = static_cast<std::int64_t>(held) * memory(segment_) / segment_;
@@ -38,9 +38,9 @@ class ReceiveWindow {
     return true;
   }
 
-  // Called with every segment before it is taken. The receiver's own estimate of the round trip comes from the first
-  // segment with another echo, in whole milliseconds; those of less than one tell it nothing. It falls to every smaller
-  // one at once, and each round of a slow start begins with those.
+  // Called with every segment before it is taken. The receiver estimates the round trip from the first segment with
+  // another echo, in whole milliseconds; samples below 1 ms say nothing. The estimate falls to every smaller sample at
+  // once, and each round of a slow start begins with those.
   void measure(std::int64_t length, std::uint32_t echo_ms, Time now) {
     const bool full = length >= largest_;
     largest_ = std::max(largest_, length);
@@ -57,7 +57,7 @@ class ReceiveWindow {
 
   // The reader has taken all from `before` up to `taken`, one segment after the other.
   void read(std::uint64_t before, std::uint64_t taken, Time now) {
-    if (round_began_ == never) round_began_ = now;  // as good as when it was connected
+    if (round_began_ == never) round_began_ = now;  // close to when it was connected
     const Time waits = round_trip();
     if (!grows_ || taken == before || waits == 0 || now - round_began_ < waits) return;
     const std::int64_t newly = static_cast<std::int64_t>(taken) - round_began_at_;
@@ -73,7 +73,7 @@ class ReceiveWindow {
   }
 
  private:
-  // A packet's head and its two descriptions; time stamps; the segment that Linux supposes before it has seen one.
+  // Memory of a packet beside its bytes; time stamps; the segment that Linux assumes before it has seen one.
   static constexpr std::int64_t head_bytes = 832, stamp_bytes = 12, first_segment = 536;
   static constexpr std::int64_t first_buffer = 131'072;  // tcp_rmem's default
   static constexpr std::uint64_t large_window = 1 << 20;

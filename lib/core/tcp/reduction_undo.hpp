@@ -1,5 +1,5 @@
-// Undoing a reduction that proves needless: by time stamps (Eifel, RFC 3522) or by what arrived twice (DSACK,
-// RFC 3708). It owns what the last reduction goes back to and which retransmissions are still unexplained; the sender
+// Undoes a reduction that proves needless: by time stamps (Eifel, RFC 3522) or by what arrived twice (DSACK, RFC 3708).
+// This class keeps what the last reduction goes back to, and how many retransmissions are still unexplained. The sender
 // asks it, and changes its window by the answer.
 #pragma once
 #include <cstdint>
@@ -15,8 +15,8 @@ class ReductionUndo {
     double window, ssthresh;
   };
 
-  // Before the window or ssthresh changes. `first`: the oldest segment outstanding; `under_way`: retransmissions. An
-  // ssthresh of 0: the reduction is right in any case, as a mark asked for it.
+  // Called before the window or ssthresh changes. `first`: the oldest segment outstanding; `under_way`:
+  // retransmissions. An ssthresh of 0: the reduction is right in any case, as a mark asked for it.
   void prepare(std::uint64_t first, Former former, std::uint64_t under_way) {
     possible_ = true;
     first_ = first;
@@ -36,15 +36,15 @@ class ReductionUndo {
     unanswered_ = unanswered_.value_or(0) + 1;
   }
   void on_all_well() { first_resent_at_ = never; }
-  // Up to this segment, something has arrived twice.
+  // Data that ends at this byte has arrived twice.
   void on_duplicate(std::uint64_t end, const SegmentBoundaries& boundaries) {
     if (possible_ && end > boundaries.start(first_) && unanswered_.value_or(0) > 0) --*unanswered_;
   }
 
   bool possible() const { return possible_; }
-  // All that was sent again has arrived twice.
+  // All segments that were sent again have arrived twice.
   bool all_needless() const { return unanswered_ == 0; }
-  // What is acknowledged was sent before anything was sent again. Within the same millisecond nobody knows.
+  // Whether the acknowledged segment left before any retransmission. Within the same millisecond this is not known.
   bool original_arrived(std::uint32_t stamp_ms) const {
     return first_resent_at_ == never || stamp_ms < stamp_of(first_resent_at_);
   }
@@ -58,6 +58,6 @@ class ReductionUndo {
   bool possible_ = false;
   std::uint64_t first_ = 0;
   Former former_{0, 0};
-  std::optional<std::uint64_t> unanswered_;  // sent again since, and not known to have arrived twice; none: none was
-  Time first_resent_at_ = never;             // since all was well last
+  std::optional<std::uint64_t> unanswered_;  // sent again since, not known to have arrived twice; none: none was
+  Time first_resent_at_ = never;             // since all was last well
 };

@@ -1,7 +1,7 @@
-// Smoothed round trip and retransmission timeout: RFC 6298's of old, or Linux's, whose variation is the largest of a
-// round trip, forgets slowly, and follows samples below the mean at an eighth of the pace, so that a round trip that
-// falls does not make the timeout grow. Linux has the minimum under the variation: the timeout is never less than the
-// round trip plus the minimum.
+// Smoothed round trip and retransmission timeout: RFC 6298's for older senders, or Linux's. Linux's variation is the
+// largest of a round trip, forgets slowly, and follows samples below the mean at an eighth of the pace, so that a
+// falling round trip does not make the timeout grow. Linux applies the minimum to the variation: the timeout is never
+// less than the round trip plus the minimum.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 class RoundTripEstimator {
  public:
-  // maximum: up to which doubling goes; no timeout is shorter than without it.
+  // maximum: the limit of doubling; a timeout that is longer without doubling stays as it is.
   RoundTripEstimator(Time minimum, Time maximum, Time initial, bool of_old)
       : minimum_(minimum), maximum_(maximum), initial_(initial), of_old_(of_old) {}
 
-  // The time since the first and since the last of those segments left that are acknowledged now. first, next: the
-  // oldest segment outstanding, and the next new one.
+  // round_trip, newest: the time since the first and since the last of the segments left that are acknowledged now.
+  // first, next: the oldest segment outstanding, and the next new one.
   void sample(Time round_trip, Time newest, std::uint64_t first, std::uint64_t next) {
     smallest_ = std::min(smallest_, newest);
     doublings_ = 0;
@@ -55,7 +55,7 @@ class RoundTripEstimator {
   Time minimum_, maximum_, initial_;
   bool of_old_;
   Time smoothed_ = 0, smallest_ = never;
-  Time deviation_ = 0;  // four times the mean one
+  Time deviation_ = 0;  // four times the mean deviation
   // Linux's rttvar_us, mdev_max_us and rtt_seq.
   Time variation_ = 0, largest_deviation_ = 0;
   std::uint64_t round_end_ = 0;

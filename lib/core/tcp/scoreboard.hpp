@@ -1,8 +1,8 @@
-// A TCP sender's scoreboard: which segments are out, and what is known of each: when it left last, whether it has
-// arrived, is taken for lost, was sent again. It owns the marks and their counts, the order of retransmissions and the
-// SACK blocks heard last. What the marks follow from is others' business (loss_detection.hpp), as is when to send.
+// A TCP sender's scoreboard: which segments are out, and what is known of each: when it last left, whether it has
+// arrived, is taken for lost, or was sent again. It keeps the marks and their counts, the order of retransmissions and
+// the SACK blocks heard last. Others decide what is lost (loss_detection.hpp), and when to send.
 //
-// Segments are numbered from 0. Without SACK nobody knows which segments have arrived beyond a hole, only how many.
+// Segments are numbered from 0. Without SACK it is only known how many segments have arrived beyond a hole, not which.
 #pragma once
 #include <algorithm>
 #include <cassert>
@@ -24,7 +24,7 @@ class Scoreboard {
   };
   explicit Scoreboard(bool selective) : selective_(selective) {}
 
-  // From now on it notes which segments are taken for lost, in that order, until whoever asks forgets them.
+  // From now on it lists the segments that are taken for lost, in that order, until forget_list().
   void list_losses() { lists_losses_ = true; }
   const std::vector<std::uint64_t>& losses() const { return losses_; }
   void forget_list() { losses_.clear(); }
@@ -37,14 +37,14 @@ class Scoreboard {
     return static_cast<double>(outstanding() - delivered_ - lost_ + resent_);
   }
   const Sent& operator[](std::uint64_t segment) const { return board_[segment]; }
-  // How many bear the mark now.
+  // How many segments bear the mark now.
   std::uint64_t delivered_count() const { return delivered_; }
   std::uint64_t lost_count() const { return lost_; }
   std::uint64_t resent_count() const { return resent_; }
-  // Of the whole connection.
+  // Counts of the whole connection.
   std::uint64_t ever_lost() const { return ever_lost_; }
   std::uint64_t retransmissions() const { return retransmissions_; }
-  // One beyond the highest segment that is known to have arrived.
+  // The segment after the highest one that is known to have arrived.
   std::uint64_t highest_delivered() const { return highest_delivered_; }
   // The newest segment from `from` on, below the highest delivered one, that is missing and not taken for lost.
   std::uint64_t newest_hole(std::uint64_t from) {
@@ -58,7 +58,7 @@ class Scoreboard {
     board_.push({now, length, 0});
     return next_++;
   }
-  // The oldest lost segment that has not been sent again.
+  // Sends the oldest lost segment that has not been sent again, and returns its number.
   std::uint64_t repair(Time now) {
     std::uint64_t segment = std::max(resend_from_, first_);
     while ((board_[segment].marks & (lost | resent)) != lost) ++segment;
@@ -70,7 +70,7 @@ class Scoreboard {
     resent_order_.push({segment, now});
     return segment;
   }
-  // As a probe: it counts as sent once.
+  // Sends the last segment again as a probe; it counts as sent once.
   std::uint64_t repeat_last(Time now) {
     board_[next_ - 1].at = now;
     board_[next_ - 1].marks |= ever_resent;
@@ -78,10 +78,10 @@ class Scoreboard {
     return next_ - 1;
   }
 
-  // Acknowledgements. `heard(segment, sent)` is called for each that is known to have arrived only now.
+  // Acknowledgements. `heard(segment, sent)` is called for each segment that is only now known to have arrived.
   struct Cumulative {
-    bool ambiguous = false;  // some had been sent again: who knows which copy this answers
-    double known = 0;        // so many had been counted before, as duplicates came
+    bool ambiguous = false;  // some had been sent again: it is unknown which copy this answers
+    double known = 0;        // segments that were counted before, as duplicates came
   };
   template <class Heard>
   Cumulative acknowledge(std::uint64_t to, const Heard& heard) {
@@ -111,7 +111,7 @@ class Scoreboard {
     for (int i = 0; i < packet.blocks; ++i) {
       const std::uint64_t start = packet.sequence + packet.selective[i].start;
       const std::uint64_t end = packet.sequence + packet.selective[i].end;
-      // What the last acknowledgement told already need not be looked at again.
+      // What the last acknowledgement already said need not be looked at again.
       std::uint64_t known_start = end, known_end = end;
       for (int j = 0; j < seen_blocks_; ++j) {
         const std::uint64_t from = seen_base_ + seen_[j].start, to = seen_base_ + seen_[j].end;
@@ -125,7 +125,7 @@ class Scoreboard {
     seen_base_ = packet.sequence;
   }
 
-  // Without SACK: some segment has arrived, nobody knows which. False if all that are out are accounted for.
+  // Without SACK: a segment has arrived, it is unknown which. False if all segments that are out are accounted for.
   bool count_arrival() {
     if (delivered_ + lost_ >= outstanding()) return false;
     ++delivered_;
@@ -144,8 +144,8 @@ class Scoreboard {
     if (!selective_ && delivered_ + lost_ > outstanding()) --delivered_;
     resend_from_ = std::min(resend_from_, segment);
   }
-  // After a timeout: all that has not arrived, but for what left later than `spared_after` and is not the first.
-  // Returns the oldest segment that is spared, next() if none is.
+  // After a timeout: all segments are lost that have not arrived, except those that left later than `spared_after` and
+  // are not the first. Returns the oldest segment that is spared, next() if none is.
   std::uint64_t lose_all(Time spared_after) {
     lost_ = resent_ = 0;
     std::uint64_t spared = next_;
@@ -168,7 +168,7 @@ class Scoreboard {
     if (resent_ == 0) resent_order_ = {};
     return spared;
   }
-  // Nothing is lost after all.
+  // Takes back all losses: nothing was lost after all.
   void forget_losses() {
     for (std::uint64_t segment = first_; segment < next_; ++segment)
       board_[segment].marks &= static_cast<std::uint8_t>(delivered | ever_resent);
@@ -186,7 +186,7 @@ class Scoreboard {
       if (waits(resent_order_.front())) return &resent_order_.front();
     return nullptr;
   }
-  // When the newest left that left before `before`, as the oldest did.
+  // When the newest of the retransmissions left that left before `before`. The oldest one is known to have done so.
   Time newest_retransmission(Time before) const {
     std::uint64_t newest = resent_order_.tail() - 1;
     while (resent_order_[newest].at >= before || !waits(resent_order_[newest])) --newest;

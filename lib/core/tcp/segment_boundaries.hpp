@@ -1,7 +1,7 @@
-// Where a connection's segments end: one full segment after the other, or at places that nobody can foretell (a remedy
-// of Savage et al., CCR 1999, for acknowledgements of what has not come). Then boundary n lies at n steps and up to
-// `spread` bytes, drawn from the key and n alone, so that nothing is stored and every boundary is as hard to guess;
-// segments are between full - 2 spread and full bytes long.
+// Where a connection's segments end: one full segment after the other, or at places that nobody can predict (a remedy
+// of Savage et al., CCR 1999, for acknowledgements of data that have not come). In the latter case boundary n lies at n
+// steps and up to `spread` bytes, drawn from the key and n alone. So nothing is stored, and every boundary is equally
+// hard to guess. Segments are between full - 2 spread and full bytes long.
 #pragma once
 #include <cassert>
 #include <cstddef>
@@ -28,7 +28,7 @@ class SegmentBoundaries {
   std::uint32_t length(std::uint64_t segment) const {
     return static_cast<std::uint32_t>(start(segment + 1) - start(segment));
   }
-  // Whether an acknowledgement may tell so: of equal segments any byte, as receivers may acknowledge parts of them.
+  // Whether an acknowledgement may end here. With equal segments it may at any byte: receivers may acknowledge parts.
   bool allow(std::uint64_t byte) const { return spread_ == 0 || start(holding(byte)) == byte; }
 
  private:

@@ -1,5 +1,5 @@
 // The tail loss probe (RFC 8985, section 7): one at a time, answered when all that was out with it is acknowledged.
-// It owns whether one is due or out, and what its answer tells; the timer is the sender's.
+// This class knows whether one is due or out, and what its answer shows; the timer is the sender's.
 #pragma once
 #include <cstdint>
 #include <utility>
@@ -13,9 +13,9 @@ class TailLossProbe {
   bool due() const { return due_; }
   bool take_due() { return std::exchange(due_, false); }
   void cancel() { out_ = due_ = false; }
-  void forget() { out_ = false; }  // its answer tells nothing any more
+  void forget() { out_ = false; }  // its answer no longer shows anything
 
-  // One has left: all below segment `end` is out. It may be one that had been sent before.
+  // A probe has left: all below segment `end` is out. Before that, on_resent() says that it had been sent before.
   void on_resent() { resent_ = true; }
   void on_sent(std::uint64_t end) {
     out_ = true;
@@ -25,8 +25,8 @@ class TailLossProbe {
   bool is_resent() const { return out_ && resent_; }
   std::uint64_t end() const { return end_; }
 
-  // All below `first` is acknowledged. arrived_twice: the probe, or an acknowledgement has come that tells nothing new.
-  // True if the probe itself repaired a loss.
+  // All segments below `first` are acknowledged. arrived_twice: the probe did, or an acknowledgement has come that says
+  // nothing new. True if the probe itself repaired a loss.
   bool take_answer(std::uint64_t first, bool arrived_twice) {
     if (!out_ || first < end_) return false;
     if (!resent_ || arrived_twice) {

@@ -27,15 +27,15 @@ class TcpReceiver {
         claims_(settings.segment_bytes - settings.boundary_spread_bytes),
         window_(settings.segment_bytes, settings.receive_window_bytes, settings.offers_all) {}
 
-  // DCTCP (RFC 8257, 3.2): before marks begin or end, what was held back is acknowledged as it was. And before a hole
-  // more than an acknowledgement could tell of, what was compressed.
+  // With DCTCP (RFC 8257, 3.2), segments that were held back are acknowledged before marks begin or end. Segments with
+  // a compressed acknowledgement are acknowledged before there are more holes than it could report.
   bool must_acknowledge_before(const Packet& packet) const {
     return (precise_ecn_ && !accurate_ && held_back_ > 0 && packet.has(Packet::congestion_experienced) != echo_) ||
            (compressed_ > 0 && packet.sequence > next_ && blocks_before(packet) >= blocks_expected);
   }
 
-  // The handshake is all that gives Linux's receiver a round trip as a sender has one; its end comes with data here.
-  // Returns what the answer says of ECN, to a SYN that asks for this.
+  // Only the handshake gives Linux's receiver a round trip like that of a sender. Here it ends when data come. Returns
+  // what the answer says of ECN, to a SYN that asks for this.
   std::uint8_t answer_syn(std::uint8_t asked, Time now) {
     answered_at_ = now;
     if (asked == accurate_ecn::no_ecn || knows_of_ecn_ == ReceiverEcn::none) return accurate_ecn::no_ecn;
@@ -56,7 +56,7 @@ class TcpReceiver {
     } else {  // RFC 3168: echo until the sender says that it has slowed down
       if (packet.has(Packet::congestion_window_reduced)) echo_ = false, at_once = true;  // its window may be small
       const bool marked = packet.has(Packet::congestion_experienced), capable = packet.has(Packet::ecn_capable);
-      // Linux: the first mark, and what is not ECN-capable among what is, which was probably sent again.
+      // Linux acknowledges the first mark at once, and a packet without ECN among others, probably sent again.
       if ((marked && !echo_) || (!capable && capable_seen_)) quick_ = std::max(quick_, quick_after_mark);
       capable_seen_ |= capable;
       echo_ |= marked;
@@ -78,7 +78,7 @@ class TcpReceiver {
       }
       held_back_ += packet.length;
     }
-    // Linux: the first segments one by one, and those that let the window grow; then every second full one.
+    // Linux acknowledges the first segments one by one, and those that let the window grow; then every second full one.
     if (is_old) quick_ = quick_at_most;
     const bool in_order = next_ > before;
     if ((in_order ? packet.length >= least_to_grow : selective_ && !is_old) && window_.grow(in_order, held_before))
@@ -93,7 +93,7 @@ class TcpReceiver {
     return false;
   }
 
-  // In how many acknowledgements a receiver tells what it has to tell now; an honest one takes one.
+  // How many acknowledgements a receiver sends for what it has to report now; an honest one sends one.
   std::uint32_t answers() const {
     const std::uint64_t news = next_ - acknowledged_;
     if (policy_ == ReceiverPolicy::ack_division && news > 0)
@@ -102,7 +102,7 @@ class TcpReceiver {
                         (policy_ == ReceiverPolicy::first_duplicate_spoofing && acknowledged_ == 0);
     return spoofs && news > 0 ? 1 + count_ : 1;
   }
-  // Fills in the first, second, ... of them.
+  // Fills in the first, second, ... of these acknowledgements.
   void acknowledge(Packet& packet, std::uint32_t answer, std::uint32_t answers) {
     if (policy_ == ReceiverPolicy::ack_division && answer < answers) return acknowledge_part(packet, answer, answers);
     acknowledge(packet);
@@ -110,7 +110,7 @@ class TcpReceiver {
   }
 
   bool optimistic() const { return policy_ == ReceiverPolicy::optimistic; }
-  // When it is time: one more segment.
+  // Claims one more segment, when it is time.
   void claim_more() {
     claimed_ = std::max(claimed_, next_) + claims_;
     claim_at_ += interval_;
@@ -156,10 +156,10 @@ class TcpReceiver {
   static constexpr int quick_at_most = 16, quick_after_mark = 2, duplicates_at_once = 3;
   static constexpr int blocks_expected = 2, compressed_at_most = 44;
   static constexpr Time compressed_for = picoseconds_per_second / 1000;
-  static constexpr Time compressed_slack = compressed_for / 10;  // what its timer may be late, and is where none wakes
+  static constexpr Time compressed_slack = compressed_for / 10;  // how late its timer may be; and is, if nothing wakes
   static constexpr Time compressed_share_of_round_trip = 20;
 
-  // A part of what is new, and nothing beyond it.
+  // Acknowledges a part of what is new, and nothing beyond it.
   void acknowledge_part(Packet& packet, std::uint32_t answer, std::uint32_t answers) {
     packet.sequence = acknowledged_ + (next_ - acknowledged_) * answer / answers;
     packet.flags = static_cast<std::uint16_t>(Packet::acknowledgement | (echo_ ? Packet::congestion_echo : 0));
@@ -169,8 +169,8 @@ class TcpReceiver {
     packet.blocks = 0;
   }
 
-  // The first segment begins the claims. One that is there already tells that the sender waits in vain: it had not sent
-  // what was claimed.
+  // The first segment begins the claims. A segment that is there already shows that the sender waits in vain: it had
+  // not sent what was claimed.
   bool begin_to_claim(bool is_old, Time now) {
     const bool begins = claim_at_ == never;
     if (begins) claim_at_ = now;
@@ -178,7 +178,7 @@ class TcpReceiver {
     deadline_ = claim_at_;
     return begins || is_old;
   }
-  // Holes are kept to itself.
+  // Claims data, and says nothing of holes.
   void claim(Packet& packet) {
     packet.sequence = std::max(claimed_, next_);
     packet.flags &= static_cast<std::uint16_t>(~Packet::duplicate_seen);
@@ -187,7 +187,7 @@ class TcpReceiver {
     deadline_ = claim_at_;
   }
 
-  // How many blocks are more recent than the one that this segment extends, or are there where it begins one.
+  // How many blocks are more recent than the one that this segment extends; if it begins one, how many there are.
   int blocks_before(const Packet& packet) const {
     int known = 0;
     for (int i = 0; i < recent_count_; ++i)
@@ -198,7 +198,7 @@ class TcpReceiver {
     return known;
   }
 
-  // Beyond a hole: whether this segment's acknowledgement may be one with those of the next, at deadline().
+  // Beyond a hole: whether this segment's acknowledgement may wait until deadline(), together with those of the next.
   bool may_compress(Time now) {
     if (!selective_ || compressed_ >= compressed_at_most) return false;
     if (hole_at_ != next_) hole_at_ = next_, duplicates_ = 0;
@@ -208,7 +208,7 @@ class TcpReceiver {
     return true;
   }
 
-  // Merges a range into those beyond the first hole; it is the most recent.
+  // Merges a range into those beyond the first hole; it becomes the most recent one.
   void keep(std::uint64_t start, std::uint64_t end) {
     auto at = std::lower_bound(beyond_.begin(), beyond_.end(), start,
                                [](const Range& range, std::uint64_t value) { return range.end < value; });
@@ -246,7 +246,7 @@ class TcpReceiver {
     return at != beyond_.end() && at->start <= byte ? &*at : nullptr;
   }
 
-  // taken: the blocks that a duplicate takes.
+  // taken: how many blocks a duplicate takes.
   void add_blocks(Packet& packet, int taken) const {
     for (int i = 0; i < std::min(recent_count_, most_recent - taken); ++i)
       if (const Range* range = holding(recent_[i]))
@@ -263,13 +263,13 @@ class TcpReceiver {
   ReceiverPolicy policy_;
   std::uint32_t count_;
   Time interval_, claim_at_ = never;
-  std::uint32_t claims_;  // bytes at a time: of a segment, on average where they vary
+  std::uint32_t claims_;  // bytes at a time: of a segment, on average where segments vary
   std::uint64_t claimed_ = 0;
   int quick_ = quick_at_most, duplicates_ = 0, compressed_ = 0;
   ReceiveWindow window_;
   std::uint64_t next_ = 0, held_back_ = 0, hole_at_ = 0, duplicate_end_ = 0;
   std::uint64_t acknowledged_ = 0;  // what the last acknowledgement told
-  std::uint32_t echo_ms_ = 0;       // stamp of the oldest segment that it does not tell of
+  std::uint32_t echo_ms_ = 0;       // stamp of the oldest segment that it did not cover
   std::vector<Range> beyond_;
   static constexpr int most_recent = 3;  // as many blocks as an acknowledgement has room for
   std::uint64_t recent_[most_recent] = {};

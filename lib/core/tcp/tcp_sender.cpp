@@ -41,7 +41,7 @@ void TcpSender::append(std::uint64_t bytes, Time now) {
   last_length_ = static_cast<std::uint32_t>(bytes - (count - 1) * settings_.segment_bytes);
 }
 
-// Linux's tcp_cwnd_restart: half the window for each timeout of silence, down to the initial window.
+// Like Linux's tcp_cwnd_restart, it halves the window for each timeout of silence, down to the initial window.
 void TcpSender::restart_if_idle(Time now) {
   const Time idle = now - last_sent_, timeout = round_trip_.timeout();
   if (idle <= timeout) return;
@@ -91,13 +91,13 @@ void TcpSender::on_connected(std::uint32_t echo_ms, std::uint8_t agreed, Time no
     round_trip_.sample(round_trip, round_trip, 0, 0);
     losses_.on_connected(round_trip);
   }
-  // As Linux after two lost SYNs, but not where they were sent again needlessly.
+  // As in Linux the window falls to 1 after two lost SYNs, but not where they were sent again needlessly.
   if (attempts_ > 2 && (of_old() || echo_ms != first_syn_ms_)) window_.segments = 1;
   control_->on_connected(window_, round_trip_.smoothed(), now);
 }
 
-// The round trip by an echoed time stamp, in whole milliseconds as in Linux, one at least. 0, for none, where timeouts
-// may be shorter than that: such timers need finer stamps (Vasudevan et al., SIGCOMM 2009), which are not modelled.
+// The round trip by an echoed time stamp, in whole milliseconds as in Linux, at least one. It is 0, for none, where
+// timeouts may be shorter: such timers need finer stamps (Vasudevan et al., SIGCOMM 2009), which are not modelled.
 Time TcpSender::by_stamp(std::uint32_t echo_ms, Time now) const {
   constexpr Time millisecond = picoseconds_per_second / 1000;
   if (settings_.minimum_timeout < millisecond) return 0;
@@ -143,10 +143,10 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
     burst_left_ = 0;
     return std::nullopt;
   }
-  // Linux's CA_EVENT_TX_START, which BBR heeds only where the application has held it back.
+  // This is Linux's CA_EVENT_TX_START. BBR heeds it only where the application has held it back.
   if (was_silent && (!rate_ || rate_->application_limited())) control_->on_restart(now - last_sent_, now);
   const std::uint32_t length = board_[segment].length;
-  // Linux's packets_out is 0 then: a sole segment that is sent again is one of those that are out.
+  // Linux tests here whether packets_out is 0: a sole segment that is sent again is one of those that are out.
   const bool alone = is_new && segment == board_.first() && board_.outstanding() == 1;
   if (rate_) rate_->on_sent(segment, alone, board_.in_flight(), board_.ever_lost(), marked_, now);
   burst_left_ = (goes_on ? burst_left_ : burst()) - 1;
@@ -160,14 +160,14 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
   } else {
     schedule_probe(now);
   }
-  // RFC 3168, sections 6.1.2 and 6.1.5: new data tells of the reduction, and may be marked. With DCTCP all may.
+  // RFC 3168, sections 6.1.2 and 6.1.5: new data report the reduction, and may be marked. With DCTCP all data may.
   const bool cwr = is_new && std::exchange(cwr_pending_, false);
   const bool capable = ecn_ && (is_new || precise_ || (accurate_ && control_->wants_precise_ecn()));
   const bool ect_1 = capable && accurate_ && (settings_.ect_1 || control_->wants_l4s());
   return Segment{boundaries_.start(segment), length, cwr, capable, ect_1};
 }
 
-// Bytes a second; 0 for none. As Linux: the first ratio while the window is below half of ssthresh.
+// Bytes a second; 0 for none. As in Linux, the first ratio holds while the window is below half of ssthresh.
 double TcpSender::pacing_rate() const {
   const double own = control_->pacing_rate();
   return own > 0 || !settings_.pacing ? own : window_rate();

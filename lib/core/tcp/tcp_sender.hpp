@@ -1,30 +1,30 @@
-// The sending half of a TCP connection as the Linux kernel does it: slow start, recovery by SACK with RACK and tail
-// loss probes (RFC 8985) or by NewReno, proportional rate reduction (RFC 9937), timeouts with back-off. What proves to
-// have been reduced for nothing, by time stamps (RFC 3522), duplicates (RFC 3708) or F-RTO (RFC 5682), is undone.
+// The sending half of a TCP connection as in the Linux kernel: slow start, recovery by SACK with RACK and tail loss
+// probes (RFC 8985) or by NewReno, proportional rate reduction (RFC 9937), timeouts with back-off. A reduction that
+// proves needless, by time stamps (RFC 3522), duplicates (RFC 3708) or F-RTO (RFC 5682), is undone.
 //
-// It conducts parts that do one thing each: the scoreboard, loss detection with and without SACK, the tail loss probe,
-// proportional reduction, undo, F-RTO, pacing, the delivery rate. Here are the window, the timer and the states, which
-// are Linux's. The recovery point is the next new segment at the time when a state was entered:
+// It combines parts that do one thing each: the scoreboard, loss detection with and without SACK, the tail loss probe,
+// proportional reduction, undo, F-RTO, pacing, the delivery rate. This class has the window, the timer and the states,
+// which are Linux's. The recovery point is the next new segment at the time when a state was entered:
 //
 //   state     entered                          meanwhile                              left for Open
 //   Open      at first, and after the others   grow() with each acknowledgement
-//   Disorder  with what arrives beyond a hole  as Open, but no probe is scheduled     when the hole is filled
+//   Disorder  with arrivals beyond a hole      as Open, but no probe is scheduled     when the hole is filled
 //   CWR       with an echoed mark, from Open   PRR down to ssthresh_after_mark()      beyond the recovery point
 //   Recovery  with a loss found, from Open     PRR down to ssthresh_after_loss(),     at the recovery point,
 //             or CWR; of a repair, from Loss   lost segments are sent again           or undone as needless
-//   Loss      with a timeout, from any         what has had a round trip is lost;     at the recovery point,
-//                                              grow() from a segment more than the    or undone as needless
-//                                              rest; F-RTO before lost segments are
-//                                              sent again
+//   Loss      with a timeout, from any state   all is lost that has had a round       at the recovery point,
+//                                              trip; grow() from a segment more       or undone as needless
+//                                              than the rest; F-RTO before lost
+//                                              segments are sent again
 //
 // Disorder is no State here: it is open while the scoreboard has arrivals beyond a hole. A loss in CWR keeps the
-// recovery point and, but for DCTCP, the ssthresh of the mark; a timeout in CWR or Recovery that of before. Of old
-// (Recovery in tcp_settings.hpp) the window falls to ssthresh at once; Reno leaves Recovery with the first new
-// acknowledgement; Tahoe goes to Loss with the third duplicate.
+// recovery point and, except with DCTCP, the ssthresh of the mark. A timeout in CWR or Recovery keeps the ssthresh of
+// before. In older senders (Recovery in tcp_settings.hpp) the window falls to ssthresh at once, Reno leaves Recovery
+// with the first new acknowledgement, and Tahoe goes to Loss with the third duplicate.
 //
-// It has no clock and sends nothing: the host asks for the next segment while there is room, and gives it the time
-// and the acknowledgements. Bytes are cut into segments once, so that segment n is always the same bytes. What is
-// appended later begins a new segment; the last one before it then counts as a full one in sequence numbers.
+// It has no clock and sends nothing. The host asks for the next segment while there is room, and gives it the time and
+// the acknowledgements. Bytes are cut into segments once, so that segment n is always the same bytes. Appended bytes
+// begin a new segment; the last segment before them then counts as a full one in sequence numbers.
 //
 // tcp_sender.cpp opens the connection and sends; beside it are the parts for acknowledgements, for the timer and for
 // the states.
@@ -57,7 +57,7 @@ class TcpSender {
   struct Segment {
     std::uint64_t sequence;
     std::uint32_t length;
-    bool cwr;  // tells of a reduction (RFC 3168)
+    bool cwr;  // reports a reduction (RFC 3168)
     bool ecn_capable, ect_1;
   };
   static constexpr std::uint64_t unlimited = std::uint64_t{1} << 62;
@@ -66,16 +66,16 @@ class TcpSender {
   TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionControl> control, std::uint64_t bytes);
   // Sends what is appended, until finish(): sequence numbers are then whole segments.
   TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionControl> control);
-  // When all that was given before has been sent at least once.
+  // To be called when all that was given before has been sent at least once.
   void append(std::uint64_t bytes, Time now);
 
-  // Connecting: a SYN is due whenever this is called; it is called again when deadline() has passed.
+  // Connecting: whenever this is called, a SYN is due. It is called again when deadline() has passed.
   void connect(Time now);
-  // What a SYN asks for of ECN (accurate_ecn.hpp).
+  // What ECN a SYN asks for (accurate_ecn.hpp).
   std::uint8_t asks_ecn() const {
     return !ecn_ ? accurate_ecn::no_ecn : asks_accurate_ecn_ ? accurate_ecn::ask : accurate_ecn::classic_ask;
   }
-  // echo_ms: when the SYN left that is answered. agreed: what the answer says of ECN.
+  // echo_ms: when the answered SYN left. agreed: what the answer says of ECN.
   void on_connected(std::uint32_t echo_ms, std::uint8_t agreed, Time now);
   bool connected() const { return connected_; }
 
@@ -85,7 +85,7 @@ class TcpSender {
 
   // The segment to send now, if windows allow one; it counts as sent.
   std::optional<Segment> next_segment(Time now);
-  // Whether there would be one; who only waits for its pace asks to be called at deadline().
+  // Whether there would be one. A sender that only waits for its pace asks to be called at deadline().
   bool wants_to_send(Time now) {
     const bool has_some = has_lost() || (has_new() && has_room());
     return probe_.due() ||
@@ -93,10 +93,10 @@ class TcpSender {
   }
   // To be called in place of next_segment() when there is none.
   void heed_application(Time now);
-  void finish();  // nothing more than what has been sent already
+  void finish();  // sends nothing beyond what has been sent already
 
   bool done() const { return connected_ && !stays_open_ && board_.first() == segments_; }
-  // For those who hand data out bit by bit: whether a new segment could leave at once, and whether one would be there.
+  // For callers that hand data out bit by bit: whether a new segment could leave at once if it were there.
   bool could_send_new(Time now) {
     return connected_ && !has_lost() && !has_new() && has_room() && board_.in_flight() < allowed() && pace_allows(now);
   }
@@ -106,14 +106,14 @@ class TcpSender {
   bool open_state() const { return state_ == State::open; }
   bool repairs_timeout() const { return state_ == State::loss; }
   bool repairs() const { return state_ == State::recovery || state_ == State::loss; }
-  // Segments that leave together, where the settings ask for bursts; else one.
+  // How many segments leave together, where the settings ask for bursts; else 1.
   double burst() const;
-  void wait_for_burst() { usage_.on_held_back(board_); }  // it is the window that has no room for one
+  void wait_for_burst() { usage_.on_held_back(board_); }  // the window has no room for a burst
   Time last_sent() const { return last_sent_; }
   bool waits_for_pace() const { return waits_for_pace_; }
   void penalise();
   std::uint64_t bytes() const { return bytes_; }
-  // With a receiver that speaks AccECN: its counts; else, of controls that need all marks, RFC 8257's echoes.
+  // Whether marks are echoed as in RFC 8257, since the control needs all of them. AccECN, if asked for, counts them.
   bool precise_ecn() const { return control_->wants_precise_ecn() && !asks_accurate_ecn_; }
   std::uint64_t marks_heard() const { return marks_heard_; }  // by AccECN
   const CongestionWindow& window() const { return window_; }
@@ -181,7 +181,7 @@ class TcpSender {
   bool may_begin_recovery(std::uint64_t resent_before) const;
   void enter_recovery();
   void begin_reduction(State state, double ssthresh);
-  // After any reduction, so that no earlier mark reduces the window again.
+  // Called after any reduction, so that no earlier mark reduces the window again.
   void announce_cwr() { cwr_pending_ = ecn_ && !accurate_ && !precise_; }
   void reduce_proportionally(bool found_no_loss);
   void leave_finished_state(const Packet& packet, bool news);
@@ -206,10 +206,10 @@ class TcpSender {
   RoundTripEstimator round_trip_;
   State state_ = State::open;
   bool connected_ = false, asks_accurate_ecn_, ecn_, cwr_pending_ = false;
-  bool precise_, accurate_ = false;  // each mark is told of, by RFC 8257 or by AccECN
+  bool precise_, accurate_ = false;  // each mark is reported, by RFC 8257 or by AccECN
   accurate_ecn::MarkReader marks_;
   std::uint64_t marks_heard_ = 0;
-  // One timer for three purposes: what happens at the deadline.
+  // One timer has three purposes, by what happens at the deadline.
   enum class Purpose : std::uint8_t { rto, pto, reordering };
   Purpose purpose_ = Purpose::rto;
   Time deadline_ = never, timeout_at_ = never, syn_sent_ = 0;
@@ -226,10 +226,10 @@ class TcpSender {
   Pacing pacing_;
 
   std::uint64_t recovery_point_ = 0;  // cwr, recovery, loss end when this segment is acknowledged
-  bool repair_due_ = false;           // of old: a lost segment leaves at once, whatever the window
+  bool repair_due_ = false;           // in older senders: a lost segment leaves at once, whatever the window
   bool withholds_repairs_ = false;    // for this acknowledgement: originals arrive, or may
   std::uint64_t timeouts_without_progress_ = 0;
-  // of the acknowledgement being taken in
+  // These are of the acknowledgement that is being processed.
   double newly_delivered_ = 0;
   bool original_arrived_ = false;  // of those below the recovery point, sent only once
   bool sends_new_first_ = false;   // F-RTO

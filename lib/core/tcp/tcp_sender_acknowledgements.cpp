@@ -18,7 +18,7 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   const double in_flight_before = board_.in_flight(), rate_before = reads_pacing_rate_ ? window_rate() : 0;
   const bool held_back = usage_.held_back();
   begin_acknowledgement();
-  // As in Linux what it tells of beyond is taken first, so that RACK's round trip is that of what it acknowledges.
+  // As in Linux, SACK blocks are taken first, so that RACK's round trip is that of the cumulative acknowledgement.
   if (settings_.selective) take_blocks(packet, now);
   const double delivered_beyond = newly_delivered_;
   const Time sampled_beyond = std::exchange(sampled_, 0), newest_beyond = std::exchange(newest_sample_, 0);
@@ -39,7 +39,7 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
     restart_timeout(now);
   } else {
     if (purpose_ == Purpose::reordering) await_timeout();
-    // As Linux's tcp_clean_rtx_queue: an arrival beyond the hole, of what left before the oldest segment last did.
+    // Like Linux's tcp_clean_rtx_queue: an arrival beyond the hole counts that left before the oldest segment did.
     const bool left_before = board_.outstanding() > 0 && sampled_beyond > now - board_[board_.first()].at;
     if (!of_old() && sampled_beyond > 0 && left_before) restart_timeout(now);
   }
@@ -71,7 +71,7 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   if (settings_.selective) {
     if (!withholds_repairs_) find_losses(now);
   } else if (progress && (state_ == State::recovery) && board_.outstanding() > 0) {
-    board_.mark_lost(board_.first());  // NewReno: a partial acknowledgement tells the next hole
+    board_.mark_lost(board_.first());  // NewReno: a partial acknowledgement shows the next hole
     repair_due_ = of_old();
   }
   if (may_begin_recovery(resent_before)) {
@@ -103,7 +103,7 @@ void TcpSender::begin_acknowledgement() {
   losses_.begin(board_);
 }
 
-// An acknowledgement that a later one has overtaken may tell of arrivals or duplicates all the same. Windows are left
+// An acknowledgement that a later one has overtaken may still report arrivals or duplicates. It leaves windows
 // alone.
 void TcpSender::take_old(const Packet& packet, Time now) {
   if (packet.blocks == 0 && !packet.has(Packet::duplicate_seen)) return;
@@ -161,13 +161,13 @@ void TcpSender::take_duplicate(Time now) {
   if (told == DuplicateCount::Tells::nothing) return;
   const bool loss = told == DuplicateCount::Tells::loss;
   if (loss && settings_.recovery == Recovery::tahoe) return begin_again(now);
-  // The last of them is counted below.
+  // The last duplicate is counted below.
   if (loss && of_old()) board_.set_arrivals(std::min(LossDetection::dup_thresh, board_.outstanding()) - 1);
   if (board_.count_arrival()) newly_delivered_ = 1;
   if (loss) board_.mark_lost(board_.first());
 }
 
-// RFC 2883's blocks: what arrived twice need not have been sent again.
+// RFC 2883's blocks: a segment that arrived twice need not have been sent again.
 void TcpSender::count_duplicate(const Packet& packet) {
   if (!settings_.selective || !packet.has(Packet::duplicate_seen)) return;
   const std::uint64_t end = duplicate_end(packet);

@@ -4,7 +4,7 @@
 
 #include "tcp/tcp_sender.hpp"
 
-// A loss begins it; after a timeout, only the loss of a segment that has been sent again since.
+// A loss begins Recovery; after a timeout, only the loss of a segment that has been sent again since then does.
 bool TcpSender::may_begin_recovery(std::uint64_t resent_before) const {
   if (state_ == State::loss) return board_.resent_count() < resent_before;
   return state_ != State::recovery && board_.lost_count() > 0;
@@ -42,7 +42,7 @@ void TcpSender::reduce_proportionally(bool found_no_loss) {
 void TcpSender::leave_finished_state(const Packet& packet, bool news) {
   const bool at_once = settings_.recovery == Recovery::reno && state_ == State::recovery && news;
   if (state_ == State::open || (board_.first() < recovery_point_ && !at_once)) return;
-  // Linux: something must be acknowledged that tells the receiver of the reduction.
+  // As in Linux, a segment that tells the receiver of the reduction must be acknowledged first.
   if (state_ == State::cwr && board_.first() == recovery_point_ && !of_old()) return;
   const bool undone = undo_.justified(packet.echo_ms);
   if (undone)
@@ -70,10 +70,10 @@ void TcpSender::try_undo(const Packet& packet, std::uint64_t first_before) {
   if (state_ == State::loss) {
     undone = progress && undo_.justified(packet.echo_ms);
     if (undone) undo_reduction(true);
-    undone &= settings_.selective;  // without, duplicates of what was sent again would look like a loss
+    undone &= settings_.selective;  // without SACK, duplicates of retransmissions would look like a loss
   } else if (state_ == State::recovery && progress && undo_.original_arrived(packet.echo_ms)) {
     losses_.on_late_original(first_before, board_);
-    // Some may still be needed: until that is known, new segments leave instead.
+    // Some retransmissions may still be needed. Until that is known, new segments leave instead.
     withholds_repairs_ = board_.resent_count() > 0;
     undone = !withholds_repairs_;
     if (undone) undo_reduction(true);
@@ -88,7 +88,7 @@ void TcpSender::try_undo(const Packet& packet, std::uint64_t first_before) {
 void TcpSender::undo_reduction(bool forgets_losses) {
   if (forgets_losses) {
     board_.forget_losses();
-    if (state_ == State::loss) losses_.judge_from(board_.first());  // then a segment may be found lost once more
+    if (state_ == State::loss) losses_.judge_from(board_.first());  // so that a segment may be found lost again
   }
   const ReductionUndo::Former former = undo_.take();
   if (former.ssthresh == 0) return;

@@ -17,8 +17,8 @@ void TcpSender::await_timeout() {
   purpose_ = Purpose::rto;
 }
 
-// RFC 8985, section 7.2, with Linux's allowances: when nothing is known to be missing, the silence of two round trips
-// is answered by a probe, since the timeout would cost the whole window.
+// RFC 8985, section 7.2, with Linux's allowances: when nothing is known to be missing, a probe answers a silence of two
+// round trips, since the timeout would cost the whole window.
 void TcpSender::schedule_probe(Time now) {
   const bool calm = board_.delivered_count() == 0 && (state_ == State::open || state_ == State::cwr);
   if (!settings_.tail_loss_probe || !settings_.selective || !calm || probe_.out() || board_.outstanding() == 0) return;
@@ -40,7 +40,7 @@ void TcpSender::on_deadline(Time now) {
       return await_timeout();
     case Purpose::reordering:
       await_timeout();
-      newly_delivered_ = 1;  // as in Linux, so that one may be sent again
+      newly_delivered_ = 1;  // as in Linux, so that one segment may be sent again
       const std::uint64_t resent_before = board_.resent_count();
       find_losses(now);
       if (may_begin_recovery(resent_before)) {
@@ -69,7 +69,7 @@ void TcpSender::take_probe_answer(const Packet& packet, bool duplicate, Time now
   const bool repaired = probe_.take_answer(board_.first(), twice);
   if (repaired && rate_) control_->on_tail_repaired(window_, rate_->delivered(), rate_->application_limited(), now);
   if (!repaired || rate_ || (state_ != State::open && state_ != State::cwr)) return;
-  // That the network dropped something still counts.
+  // The network has dropped something, and that still counts.
   begin_reduction(State::cwr, control_->ssthresh_after_mark(window_));
   window_.segments = window_.ssthresh;
   undo_.forget();
@@ -79,7 +79,7 @@ void TcpSender::take_probe_answer(const Packet& packet, bool duplicate, Time now
 void TcpSender::on_timeout(Time now) {
   if (board_.outstanding() == 0) return restart_timeout(now);
   ++timeouts_;
-  // One reduction for one loss: not again in a recovery, nor for a retransmission that is lost as well.
+  // One loss causes one reduction: there is no other in a recovery, nor for a retransmission that is lost, too.
   if (state_ == State::open || board_.first() >= recovery_point_ ||
       (state_ == State::loss && timeouts_without_progress_ == 0)) {
     prepare_undo(true);

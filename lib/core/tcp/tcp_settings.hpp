@@ -6,15 +6,15 @@
 
 #include "base/simulated_time.hpp"
 
-// How a sender recovers from losses. `linux_like`: RACK and PRR with SACK, NewReno and PRR without, and what was for
-// nothing is undone. Of old, without SACK but for the first: `sack` (RFC 6675 with the halving at once of Fall and
-// Floyd 1996), `newreno` (RFC 6582), `reno` (1990: fast recovery ends with the first new acknowledgement), `tahoe`
-// (1988: slow start from one segment, and all again).
+// How a sender recovers from losses. `linux_like`: RACK and PRR with SACK, NewReno and PRR without, and needless
+// reductions are undone. The others are older senders, all but the first without SACK: `sack` (RFC 6675 with the
+// immediate halving of Fall and Floyd 1996), `newreno` (RFC 6582), `reno` (1990: fast recovery ends with the first new
+// acknowledgement), `tahoe` (1988: slow start from one segment, and all data again).
 enum class Recovery : std::uint8_t { linux_like, sack, newreno, reno, tahoe };
-// What lets a window grow: segments that are acknowledged as a whole, bytes, or acknowledgements whatever they tell.
+// What lets a window grow: segments that are acknowledged as a whole, bytes, or acknowledgements of any kind.
 enum class Counts : std::uint8_t { segments, bytes, acknowledgements };
-// A receiver may answer otherwise than it should (Savage et al., CCR 1999): acknowledge a segment in pieces, repeat
-// what it said, or acknowledge what has not come yet.
+// A receiver may misbehave (Savage et al., CCR 1999): acknowledge a segment in pieces, repeat an acknowledgement, or
+// acknowledge data that have not come yet.
 enum class ReceiverPolicy : std::uint8_t {
   honest,
   ack_division,
@@ -33,10 +33,10 @@ struct TcpSettings {
   std::uint32_t segment_bytes;
   double initial_window;  // segments
   std::uint64_t receive_window_bytes;
-  std::uint64_t send_buffer_bytes = ~std::uint64_t{0};  // payload that a sender may have under way, beside that
-  bool offers_all;  // from the start, whatever it holds; else a window of 1 MiB or more grows
+  std::uint64_t send_buffer_bytes = ~std::uint64_t{0};  // payload that a sender may have under way, besides that
+  bool offers_all;  // all of the window from the start; else a window of 1 MiB or more grows
   Time minimum_timeout, initial_timeout;
-  // Doubling goes up to this.
+  // The limit up to which a timeout doubles.
   Time maximum_timeout = 120 * picoseconds_per_second;
   std::uint64_t syn_linear_timeouts = 0;  // so many repeated SYNs do not double the timeout
   Time acknowledgement_delay;             // 0: every segment is acknowledged at once
@@ -47,15 +47,15 @@ struct TcpSettings {
   bool ect_1 = false;                     // with AccECN: data have the code point of L4S (RFC 9331)
   ReceiverEcn receiver_ecn = ReceiverEcn::accurate;
   bool pacing;
-  double pacing_slow_start_ratio, pacing_ratio;  // to the window over the smoothed round trip
+  double pacing_slow_start_ratio, pacing_ratio;  // to window / smoothed round trip
   std::uint64_t unpaced_segments;                // at the start of a connection
   bool bursts = false;                           // segments leave in bursts, as Linux's TCP builds them
   bool slow_start_after_idle;                    // RFC 2861 as in Linux: after a silent timeout the window starts again
   double dctcp_first_alpha;
-  Time prague_round_trip = 0;       // that shorter ones of Prague are as good as; 0: none
-  std::uint64_t prague_rounds = 0;  // from so many rounds on
+  Time prague_round_trip = 0;       // shorter ones of Prague count as this one; 0: none do
+  std::uint64_t prague_rounds = 0;  // this holds after so many rounds
   bool prague_heeds_marks = true;
-  Time bbr3_ecn_round_trip = 0;        // up to which least round trip BBRv3 heeds marks; 0: any
+  Time bbr3_ecn_round_trip = 0;        // up to this least round trip BBRv3 heeds marks; 0: any
   double slow_start_exit_share = 0.5;  // of its window that Reno keeps where a loss ends slow start
   bool hystart, hystart_rounds_from_start;
   Recovery recovery;
@@ -63,11 +63,11 @@ struct TcpSettings {
   ReceiverPolicy receiver;
   std::uint32_t receiver_count;  // pieces, or copies
   Time receiver_interval;        // between optimistic acknowledgements
-  bool cumulative_nonce;         // what an acknowledgement cannot prove is not heeded
-  // Segments end at one of so many places more, and acknowledgements of other places are not heeded.
+  bool cumulative_nonce;         // the sender ignores what an acknowledgement cannot prove
+  // Each segment ends at one of so many more places. Acknowledgements that end elsewhere are ignored.
   std::uint32_t boundary_spread_bytes = 0;
-  std::uint64_t boundary_key = 0;  // of a connection: where
-  int suss_rounds;                 // at most, in which SUSS quadruples
+  std::uint64_t boundary_key = 0;  // of a connection: decides where
+  int suss_rounds;                 // rounds at most in which SUSS quadruples
   bool suss_guard, suss_pacing;
   bool opportunistic_retransmission, penalisation;  // of subflows
   MakeScheduler scheduler;                          // of subflows

@@ -1,10 +1,10 @@
-// Whether the congestion window is what holds a sender back. As in Linux's tcp_cwnd_validate, once it does that is
-// remembered until a window has been acknowledged; else the most that was out tells whether slow start may go on. Of
-// old only the time since the last acknowledgement counts.
+// Whether the congestion window is what holds a sender back. As in Linux's tcp_cwnd_validate, once it does, this is
+// remembered until a window has been acknowledged. Else the most that was out decides whether slow start may go on. In
+// older senders only the time since the last acknowledgement counts.
 //
-// What leaves while nothing has been acknowledged for a timeout, and the window does not hold it back, tells that the
-// application is what does (RFC 2861). As in Linux's tcp_cwnd_application_limited, the window then moves half-way to
-// the most that was used.
+// If data leave although nothing has been acknowledged for a timeout, and the window does not hold them back, then the
+// application does (RFC 2861). As in Linux's tcp_cwnd_application_limited, the window then moves half-way to the most
+// that was used.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -29,7 +29,7 @@ class WindowUsage {
     else
       most_used_ = std::max(most_used_, board.outstanding());
   }
-  // The application has no more for now.
+  // The application has nothing more to send for now.
   void on_nothing_left(CongestionWindow& window, double initial_window, Time timeout, Time now) {
     if (!std::exchange(has_sent_, false) || most_used_ == 0 || now - fed_at_ < timeout) return;
     const double used = std::max(static_cast<double>(most_used_), initial_window);
@@ -44,11 +44,11 @@ class WindowUsage {
     fed_at_ = now;
     most_used_ = 0;
   }
-  // None may leave while the window is full.
+  // No segment may leave, as the window is full.
   void on_held_back(const Scoreboard& board) { note(board, true); }
   // Whether the window has been full since the last one was acknowledged.
   bool held_back() const { return held_back_; }
-  // An acknowledgement comes, before which so many were out.
+  // Whether the window is the limit when an acknowledgement comes. outstanding_before: segments out before it.
   bool is_limiting(const CongestionWindow& window, std::uint64_t outstanding_before) {
     const std::uint64_t out = of_old_ ? outstanding_before : most_out_;
     const bool limiting = held_back_ || (window.in_slow_start() && window.segments < 2 * static_cast<double>(out));
