@@ -31,7 +31,7 @@ void Bbr::on_connected(const CongestionWindow& window, Time round_trip, Time now
   set_first_pacing_rate(window.segments, round_trip);
 }
 
-// The initial window in one round trip; in 1 ms until there is a sample.
+// Paces the initial window over one round trip, or over 1 ms until there is a sample.
 void Bbr::set_first_pacing_rate(double window, Time round_trip) {
   round_trip_known_ = round_trip > 0;
   const double round_trip_s = round_trip_known_ ? to_seconds(round_trip) : 0.001;
@@ -43,20 +43,20 @@ double Bbr::bandwidth_delay_product(double rate, double gain) const {
   return std::ceil(gain * rate * to_seconds(smallest_round_trip_));
 }
 
-// Segments that Linux hands down at once, for a millisecond, where it can.
+// The segments that Linux hands down at once: those of a millisecond, where it can.
 double Bbr::burst() const {
   const double segments = std::floor(pacing_rate_ / 1024 / segment_bytes_);
   return std::clamp(segments, pacing_rate_ < two_segments_from_rate ? 1.0 : 2.0, 44.0);
 }
 
-// Three bursts should fit; and whoever probes needs two more.
+// Three bursts should fit into the window; a probe for bandwidth needs two segments more.
 double Bbr::with_room_for_bursts(double window) const {
   window += 3 * burst();
   window = 2 * std::ceil(window / 2);
   return mode_ == Mode::probe_bandwidth && cycle_ == 0 ? window + 2 : window;
 }
 
-// How many segments will be under way when pacing lets the next ones leave, with these where the gain is above 1.
+// How many segments will be under way when pacing lets the next ones leave; with these, if the gain is above 1.
 double Bbr::in_network_at_departure(double in_flight, const RateSample& sample) const {
   const double delivered_until = std::floor(bandwidth() * to_seconds(sample.next_departure - sample.now));
   return std::max(0.0, in_flight + (pacing_gain_ > 1 ? burst() : 0) - delivered_until);
@@ -106,8 +106,8 @@ void Bbr::update_bandwidth(const RateSample& sample) {
   while (round_ - samples_.front().round > bandwidth_rounds) samples_.pop_front();
 }
 
-// Linux's bbr_lt_bw_sampling. An interval begins and ends with a loss, when the policer has no tokens left; it lasts 4
-// to 16 rounds, in which a fifth as many segments are lost as are delivered.
+// Linux's bbr_lt_bw_sampling. An interval begins and ends with a loss, when the policer has no tokens left. It lasts 4
+// to 16 rounds, and in it a fifth as many segments are lost as are delivered.
 void Bbr::look_for_policer(const RateSample& sample) {
   if (policed_) {
     if (mode_ != Mode::probe_bandwidth || !round_starts_ || ++policer_rounds_ < policed_rounds) return;
@@ -209,7 +209,7 @@ void Bbr::check_drained(CongestionWindow& window, const RateSample& sample) {
 
 void Bbr::enter_probe_bandwidth(Time now) {
   mode_ = Mode::probe_bandwidth;
-  // Anywhere but at the draining phase.
+  // It begins anywhere but at the draining phase.
   cycle_ = (cycle_phases - static_cast<int>(random_.below(cycle_phases - 1))) % cycle_phases;
   cycle_began_ = now;
 }
@@ -222,7 +222,7 @@ void Bbr::update_round_trip(CongestionWindow& window, const RateSample& sample) 
     round_trip_at_ = sample.now;
   }
   if (expired && !restarts_ && mode_ != Mode::probe_round_trip) {
-    mode_ = Mode::probe_round_trip;  // first, as Linux, so that a window saved before is kept where it is larger
+    mode_ = Mode::probe_round_trip;  // set first, as in Linux, so that a larger window saved before is kept
     save_window(window.segments);
     probe_ends_ = 0;
   }
@@ -304,7 +304,7 @@ void Bbr::set_window(CongestionWindow& window, const RateSample& sample) {
   if (mode_ == Mode::probe_round_trip) window.segments = std::min(window.segments, smallest_window);
 }
 
-// Packet conservation in the first round of a recovery; the window of before at its end.
+// Conserves packets in the first round of a recovery, and restores the window of before at its end.
 bool Bbr::set_window_in_recovery(CongestionWindow& window, const RateSample& sample) {
   if (sample.newly_lost > 0) window.segments = std::max(window.segments - sample.newly_lost, 1.0);
   if (sample.state == RateSample::State::recovery && state_ != RateSample::State::recovery) {

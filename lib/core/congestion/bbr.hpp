@@ -1,5 +1,5 @@
 // BBR v1 (Cardwell et al., ACM Queue 2016; draft-cardwell-iccrg-bbr-congestion-control-00) with the constants of
-// Linux's tcp_bbr.c: a model of the path, its bandwidth and its round trip, sets both the pacing rate and the window.
+// Linux's tcp_bbr.c. A model of the path, its bandwidth and its round trip, sets both the pacing rate and the window.
 // Where two intervals with many losses deliver equally fast, a token-bucket policer is taken to be the cause, and that
 // rate is kept for a while (long-term bandwidth).
 #pragma once
@@ -11,7 +11,7 @@
 
 class Bbr : public CongestionControl {
  public:
-  // The context's random number is the seed of where gain cycles begin.
+  // The context's random number seeds the choice of where gain cycles begin.
   explicit Bbr(const ControlContext& context);
 
   bool owns_window() const override { return true; }
@@ -33,7 +33,7 @@ class Bbr : public CongestionControl {
     double rate;
   };
 
-  // Segments a second: the largest of ten rounds, and the one that the model works with.
+  // Bandwidth in segments a second: the largest of ten rounds, and the one that the model works with.
   double largest_bandwidth() const { return samples_.empty() ? 0 : samples_.front().rate; }
   double bandwidth() const { return policed_ ? policed_rate_ : largest_bandwidth(); }
   double bandwidth_delay_product(double rate, double gain) const;
@@ -72,7 +72,7 @@ class Bbr : public CongestionControl {
 
   std::deque<BandwidthSample> samples_;  // the largest first, each later than the one before
   std::uint64_t round_ = 0;
-  double round_end_ = 0;  // delivered when it ends
+  double round_end_ = 0;  // segments delivered when it ends
   bool round_starts_ = false;
 
   Time smallest_round_trip_ = never, round_trip_at_ = 0;
@@ -97,7 +97,7 @@ class Bbr : public CongestionControl {
   RateSample::State state_ = RateSample::State::open;
   bool conserves_packets_ = false;
 
-  // Acknowledgements that come in bunches: how many segments more than the bandwidth explains.
+  // Aggregation of acknowledgements: how many segments more come than the bandwidth explains.
   Time aggregation_began_ = 0;
   double aggregated_ = 0, surplus_[2] = {0, 0};
   int surplus_rounds_ = 0, surplus_place_ = 0;

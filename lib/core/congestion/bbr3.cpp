@@ -16,7 +16,7 @@ void Bbr3::on_connected(const CongestionWindow& window, Time round_trip, Time no
   set_first_pacing_rate(round_trip);
 }
 
-// The initial window in one round trip; in 1 ms until there is a sample.
+// Paces the initial window over one round trip, or over 1 ms until there is a sample.
 void Bbr3::set_first_pacing_rate(Time round_trip) {
   round_trip_known_ = round_trip > 0;
   pacing_rate_ = startup_gain * initial_window_ * segment_bytes_ / (round_trip_known_ ? to_seconds(round_trip) : 1e-3);
@@ -50,7 +50,7 @@ double Bbr3::bandwidth_delay_product(double bandwidth, double gain) const {
   return least_round_trip_ == never ? initial_window_ : gain * bandwidth * to_seconds(least_round_trip_);
 }
 
-// Three of what hosts may hand down at once: a millisecond's worth.
+// Three times what hosts may hand down at once, which is what they send in a millisecond.
 double Bbr3::offload_budget() const {
   const double quantum = std::min(pacing_rate_ * quantum_s, largest_quantum_bytes) / segment_bytes_;
   return quantums_in_hosts * std::max(quantum, 2.0);
@@ -156,7 +156,7 @@ void Bbr3::update_marked_share() {
   marked_in_round_ = delivered_in_round_ = 0;
 }
 
-// Once a round outside of probes: towards what the network delivers now.
+// Moves the short-term limits, once a round outside of probes, towards what the network delivers now.
 void Bbr3::adapt_short_term(double window) {
   double after_marks = infinity;
   if ((loss_in_round_ || mark_in_round_) && short_term_in_flight_ == infinity) short_term_in_flight_ = window;
@@ -169,7 +169,7 @@ void Bbr3::adapt_short_term(double window) {
   short_term_in_flight_ = std::min(short_term_in_flight_, after_marks);
 }
 
-// How much more is acknowledged than the bandwidth explains.
+// Estimates how much more is acknowledged than the bandwidth explains.
 void Bbr3::update_aggregation(double window, const RateSample& sample) {
   double expected = bandwidth_ * to_seconds(sample.now - surplus_began_);
   if (surplus_delivered_ <= expected) {
@@ -210,7 +210,7 @@ void Bbr3::check_startup(CongestionWindow& window, const RateSample& sample) {
   if (mode_ != Mode::startup || !pipe_was_full_) return;
   mode_ = Mode::drain;
   drain_began_ = round_;
-  window.ssthresh = in_flight_for(largest_bandwidth_, 1);  // for who measures, as in Linux
+  window.ssthresh = in_flight_for(largest_bandwidth_, 1);  // only for measurements, as in Linux
 }
 
 bool Bbr3::too_many_lost_in_startup(const RateSample& sample) const {
@@ -328,7 +328,7 @@ void Bbr3::take_too_high(double in_flight, bool application_limited, double wind
   if (mode_ == Mode::up) start_down(now);
 }
 
-// Segments that are acknowledged for one more in flight: as many as make 1, 2, 4 ... more in a round.
+// Sets how many acknowledged segments allow one more in flight, so that a round adds 1, 2, 4 ... of them.
 void Bbr3::raise_slope(double window) {
   acknowledged_for_one_more_ = std::max(window / std::ldexp(1.0, rounds_of_growth_), 1.0);
   rounds_of_growth_ = std::min(rounds_of_growth_ + 1, most_growth_rounds);
@@ -449,7 +449,7 @@ void Bbr3::on_lost(const CongestionWindow& window, const LostSegment& lost) {
   if (loss_ranges_ == 0 || lost.segment != lost_last_ + 1) ++loss_ranges_;
   lost_last_ = lost.segment;
   if (!probe_sampled_ || !too_many_lost(lost.lost_since, lost.in_flight_at_departure)) return;
-  // How many of those in flight could have come before the losses were too many.
+  // Finds the segments in flight at which the losses became too many.
   const double before = lost.in_flight_at_departure - 1, lost_before = lost.lost_since - 1;
   const double of_it = std::max(0.0, (most_loss * before - lost_before) / (1 - most_loss));
   const bool was_up = mode_ == Mode::up;
@@ -480,7 +480,7 @@ void Bbr3::on_timeout() {
   recovery_ = RateSample::State::loss;
 }
 
-// The window of before the timeout is where the short term begins.
+// The short-term limit begins with the window of before the timeout.
 void Bbr3::on_all_lost(const RateSample&) {
   if (!probes() && short_term_in_flight_ == infinity) short_term_in_flight_ = saved_window_;
 }
@@ -502,7 +502,7 @@ void Bbr3::on_undo() {
   mode_before_loss_.reset();
 }
 
-// Sent with nothing under way, because the application had nothing.
+// A segment leaves with nothing under way, because the application had nothing to send.
 void Bbr3::on_restart(Time, Time now) {
   restarts_ = true;
   surplus_began_ = now;

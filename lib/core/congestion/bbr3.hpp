@@ -1,20 +1,20 @@
 // BBR version 3, by draft-ietf-ccwg-bbr-06 (July 2026): a model of the path sets the pacing rate and the window. As in
-// version 1 the model has the bandwidth and the least round trip. New are limits that losses teach: of the data in
+// version 1 the model has the bandwidth and the least round trip. New are limits learnt from losses: of the data in
 // flight in the long term, and of both rate and data in flight in the short term, until the next probe for bandwidth.
 //
 // Where the draft is silent, Google's Linux code (google/bbr, branch v3, tcp_bbr.c) is followed:
 // - The draft leaves ECN open. As in that code a share alpha of marked segments is averaged, and a round with marks
 //   outside of probes takes a third of alpha from the short-term data in flight. More than half of the segments marked
 //   end a probe, and after two rounds Startup. When marks cease that came without losses, the next probe comes at once.
-//   The code does so where the least round trip was 5 ms or less once; here that is a setting, and by default it does
-//   so at all, as the draft asks that marks be heeded.
-// - What a tail loss probe repaired counts as one lost of the segments that the last round delivered.
+//   The code does all this only where the least round trip was once 5 ms or less. Here that limit is a setting, and by
+//   default there is none, as the draft asks that marks be heeded.
+// - A loss that a tail loss probe repaired counts as one lost of the segments that the last round delivered.
 // - A timeout outside of probes starts the short-term data in flight from the window of before.
 // - After an idle time, acknowledged data are counted anew for the estimate of aggregation.
 // - A cautious probe ends when the data in flight before an acknowledgement reach the limit. After it they never do.
-// - Losses before a packet that exceed the threshold leave nothing of that packet (InflightAtLoss).
+// - If losses before a packet already exceed the threshold, nothing of that packet counts (InflightAtLoss).
 //
-// Volumes are in segments, not bytes; the long-term limit is whole, as windows are.
+// Volumes are in segments, not bytes. The long-term limit is whole, as windows are.
 #pragma once
 #include <deque>
 #include <limits>
@@ -26,7 +26,7 @@
 
 class Bbr3 : public CongestionControl {
  public:
-  // The context's random number is the seed of when it probes.
+  // The context's random number seeds the times of its probes.
   explicit Bbr3(const ControlContext& context)
       : segment_bytes_(context.tcp.segment_bytes),
         initial_window_(context.tcp.initial_window),
@@ -143,12 +143,12 @@ class Bbr3 : public CongestionControl {
   double pacing_rate_ = 0;  // bytes a second
   bool round_trip_known_ = false;
 
-  // Of the acknowledgement being taken in.
+  // These are of the acknowledgement that is being processed.
   bool has_sample_ = false, marks_application_limited_ = false;
   double rate_ = 0;               // segments a second
   double delivered_since_ = 0;    // while the newest segment was under way
   double last_window_ = 0;        // after it
-  bool restores_window_ = false;  // as soon as the window is at hand
+  bool restores_window_ = false;  // at the next call that has the window
 
   double delivered_ = 0;  // of the whole connection
   std::uint64_t round_ = 0, rounds_since_probe_ = 0;
@@ -173,7 +173,7 @@ class Bbr3 : public CongestionControl {
   double latest_bandwidth_ = 0, latest_in_flight_ = 0;  // the most of a round
   double loss_round_end_ = 0;
   bool loss_round_starts_ = false, loss_in_round_ = false, loss_in_cycle_ = false;
-  std::uint64_t loss_ranges_ = 0;  // apart from each other, in this round
+  std::uint64_t loss_ranges_ = 0;  // ranges of lost segments, apart from each other, in this round
   std::uint64_t lost_last_ = 0;    // segment
 
   bool heeds_marks_ = false;
@@ -182,7 +182,7 @@ class Bbr3 : public CongestionControl {
   int marked_rounds_ = 0;
 
   Feedback feedback_ = Feedback::none;
-  bool probe_sampled_ = false;  // samples are of a probe to which nothing has been answered yet
+  bool probe_sampled_ = false;  // samples are of a probe that has not been answered yet
   bool probed_too_high_ = false, probed_cautiously_ = false;
   double acknowledged_in_probe_ = 0, acknowledged_for_one_more_ = infinity;
   int rounds_of_growth_ = 0;

@@ -1,6 +1,6 @@
-// Binary increase (Xu, Harfoush and Rhee, INFOCOM 2004) with the constants of Linux's tcp_bic.c: after a loss the
-// window goes half of the way (here a quarter) to where it was, again and again, and then beyond it, slowly first.
-// Segments are counted, so that the kernel's correction for receivers that acknowledge every second one is not
+// Binary increase (Xu, Harfoush and Rhee, INFOCOM 2004) with the constants of Linux's tcp_bic.c. After a loss the
+// window goes half of the way (here a quarter) to where it was, again and again, and then beyond it, slowly at first.
+// Segments are counted, so that the kernel's correction for receivers that acknowledge every second segment is not
 // needed.
 #pragma once
 #include <algorithm>
@@ -16,7 +16,7 @@ class Bic : public CongestionControl {
     if (left > 0) window.segments += left / acknowledgements_per_segment(window.segments);
   }
   double ssthresh_after_loss(const CongestionWindow& window) override {
-    // Fast convergence: who lost before reaching the last maximum leaves room for others.
+    // Fast convergence: a flow that loses before it reaches the last maximum leaves room for others.
     last_maximum_ = window.segments < last_maximum_ ? window.segments * (1 + beta) / 2 : window.segments;
     return std::max(window.segments * (window.segments <= low_window ? 0.5 : beta), 2.0);
   }

@@ -24,13 +24,13 @@ std::unique_ptr<CongestionControl> made(const ControlContext& context) {
     return std::make_unique<Control>();
 }
 
-// Of a flow with subflows; alone it is Reno.
+// Makes a coupled control for a flow with subflows, and Reno for a flow without.
 template <class Control>
 std::unique_ptr<CongestionControl> coupled(const ControlContext& context) {
   return context.coupling ? made<Control>(context) : made<Reno>(context);
 }
 
-// A line for each: its class takes a ControlContext, or nothing.
+// A line for each control; its class takes a ControlContext, or nothing.
 constexpr struct {
   const char* name;
   MakeControl make;

@@ -1,4 +1,4 @@
-// What a congestion control may need to know of where it works.
+// What a congestion control may need to know about where it works.
 #pragma once
 #include <cstdint>
 #include <memory>

@@ -1,6 +1,5 @@
-// Congestion controls of subflows that share the fate of one flow: together they take no more of a bottleneck than one
-// TCP would, and move away from congested paths. Growth is coupled; slow start is Reno's, and so is halving, but for
-// Balia's.
+// Congestion controls for the subflows of one flow: together they take no more of a bottleneck than one TCP would, and
+// they move away from congested paths. Growth is coupled. Slow start is Reno's, and so is halving, except Balia's.
 #pragma once
 #include <memory>
 #include <vector>
@@ -43,13 +42,13 @@ class Coupled : public Reno {
     Coupling::Subflow& own = coupling_->subflows[place_];
     own.between_losses = own.since_loss;
     own.since_loss = 0;
-    own.window = window.segments;  // what the losing subflow's rate is taken from
+    own.window = window.segments;  // decrease() takes this subflow's rate from it
     own.window = std::max(window.segments * (1 - decrease()), 2.0);
     return own.window;
   }
 
  protected:
-  // Segments a segment acknowledged.
+  // By how many segments the window grows for each acknowledged one.
   virtual double increase() const = 0;
   // Share of the window that a loss takes.
   virtual double decrease() const { return 0.5; }
@@ -87,7 +86,7 @@ class Lia : public Coupled {
   }
 };
 
-// Khalili et al. (CoNEXT 2012): the Pareto-optimal variant; windows move to the best paths that have small ones.
+// Khalili et al. (CoNEXT 2012): the Pareto-optimal variant. It moves windows to the best paths that have small ones.
 class Olia : public Coupled {
  public:
   using Coupled::Coupled;
@@ -102,7 +101,7 @@ class Olia : public Coupled {
       largest = std::max(largest, subflow.window);
       best = std::max(best, quality(subflow));
     }
-    std::size_t count = 0, largest_count = 0, neglected = 0;  // neglected: best, and not the largest window
+    std::size_t count = 0, largest_count = 0, neglected = 0;  // neglected: best, and without the largest window
     for (const Coupling::Subflow& subflow : all) {
       count += subflow.round_trip_s > 0;
       largest_count += subflow.window == largest;
@@ -130,7 +129,7 @@ class Olia : public Coupled {
   }
 };
 
-// Peng, Walid, Hwang and Low (IEEE/ACM ToN 24(1), 2016; draft-walid-mptcp-congestion-control): between LIA's
+// Peng, Walid, Hwang and Low (IEEE/ACM ToN 24(1), 2016; draft-walid-mptcp-congestion-control): it is between LIA's
 // friendliness and OLIA's speed. A subflow slower than the fastest one grows faster for its rate, and loses more.
 class Balia : public Coupled {
  public:

@@ -4,7 +4,7 @@
 #include <cmath>
 
 namespace {
-// By Newton's method, of plain arithmetic, so that it is the same on every machine. For x >= 0.
+// The cube root of x >= 0 by Newton's method, in plain arithmetic, so that it is the same on every machine.
 double cube_root(double x) {
   if (x == 0) return 0;
   double root = x > 1 ? x : 1;
@@ -50,7 +50,7 @@ double Cubic::acknowledgements_per_segment(double window, double acknowledged, T
     }
     needed_ = of_the_cubic(window, now);
   }
-  // Not slower than a Reno of the same loss rate (RFC 9438, section 4.3).
+  // The window grows no slower than that of a Reno with the same loss rate (RFC 9438, section 4.3).
   for (const double each = std::floor(per_reno_segment * window); reno_credit_ > each; reno_credit_ -= each)
     reno_window_ += 1;
   if (reno_window_ > window) needed_ = std::min(needed_, std::floor(window / (reno_window_ - window)));
@@ -69,7 +69,7 @@ double Cubic::of_the_cubic(double window, Time now) const {
 double Cubic::ssthresh_after_loss(const CongestionWindow& window) {
   const double whole = window.whole();
   epoch_start_ = never;
-  // Fast convergence: who lost before reaching the last plateau leaves room for others.
+  // Fast convergence: a flow that loses before it reaches the last plateau leaves room for others.
   last_maximum_ = whole < last_maximum_ ? std::floor(whole * (1 + beta) / 2) : whole;
   return std::max(std::floor(whole * beta), 2.0);
 }

@@ -14,11 +14,11 @@ class Cubic : public CongestionControl {
   double ssthresh_after_loss(const CongestionWindow& window) override;
   void on_timeout() override { *this = Cubic(hystart_, paced_, signs_.after_timeout()); }
   void on_restart(Time silence, Time now) override {
-    if (epoch_start_ != never) epoch_start_ = std::min(epoch_start_ + silence, now);  // no time to grow in
+    if (epoch_start_ != never) epoch_start_ = std::min(epoch_start_ + silence, now);  // silence is no time to grow
   }
 
  protected:
-  // Whether what was measured tells of the network; for a second after a loss Linux does not believe it.
+  // Whether the sample tells something of the network; for a second after a loss Linux does not trust it.
   bool is_measure(const Delivery& delivery) const {
     return delivery.round_trip > 0 && (epoch_start_ == never || delivery.now - epoch_start_ >= picoseconds_per_second);
   }
@@ -38,7 +38,7 @@ class Cubic : public CongestionControl {
   // The cubic: where it levels out, and how long after the start of the epoch.
   Time epoch_start_ = never;
   double last_maximum_ = 0, plateau_ = 0, time_to_plateau_s_ = 0;
-  // Acknowledgements for a segment more, and when and for which window that was found.
+  // How many acknowledgements give a segment more, and when and for which window this was computed.
   double needed_ = 0, found_for_ = 0;
   Time found_at_ = 0;
   double reno_window_ = 0, reno_credit_ = 0;  // acknowledged towards its next segment

@@ -24,7 +24,7 @@ class Dctcp : public Reno {
     window_end_ = delivery.next;
   }
   double ssthresh_after_mark(const CongestionWindow& window) override {
-    const double whole = window.whole();  // and Linux takes whole ones away
+    const double whole = window.whole();  // Linux takes whole segments away
     return std::max(whole - std::floor(whole * alpha_ / (2 * one)), 2.0);
   }
   // RFC 8257, section 3.5: a loss halves the window, whatever marks have taken before.

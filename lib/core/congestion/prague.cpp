@@ -35,14 +35,14 @@ void Prague::on_rate_sample(CongestionWindow& window, const RateSample& sample) 
   pacing_rate_ = ratio * sends * paced_bytes() / to_seconds(smoothed_);
 }
 
-// Segments a round trip.
+// By how many segments the window grows in a round trip.
 double Prague::increase(const CongestionWindow& window) const {
   if (!ignores_round_trip(window) || smoothed_ >= virtual_round_trip_) return 1;
   const double share = static_cast<double>(smoothed_) / static_cast<double>(virtual_round_trip_);
   return share * share;
 }
 
-// No average is taken before there is proof that somebody marks.
+// The average is not updated before there is proof that some queue marks.
 void Prague::take_round(const CongestionWindow& window) {
   if (heard_.first < round_end_) return;
   if (ignores_round_trip(window) && heard_.now - averaged_at_ < virtual_round_trip_) return;

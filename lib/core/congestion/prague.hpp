@@ -1,12 +1,12 @@
 // TCP Prague (draft-briscoe-iccrg-prague-congestion-control, as in the authors' kernel): an L4S sender (RFC 9331). As
-// with DCTCP the window falls by half the share of marked segments, a moving average, and by half for a loss. Unlike
-// DCTCP it grows for each segment that comes without a mark, also while it is being reduced; it has fractions, which
-// whole windows follow by a segment at each acknowledgement; and it is paced at the window over the round trip, where a
-// segment counts with its headers, as in the kernel: 3.6 % faster than the payload.
+// with DCTCP the window falls by half the share of marked segments, a moving average, and by half for a loss. There are
+// three differences. The window grows for each segment that comes without a mark, also while it is being reduced. It
+// has fractions, which whole windows follow by a segment at each acknowledgement. It is paced at the window over the
+// round trip, where a segment counts with its headers, as in the kernel: 3.6 % faster than the payload.
 //
-// After `rounds` rounds outside slow start a round trip below a virtual one is as good as that: the window grows by the
-// square of its share, and it is reduced and the average updated once a virtual round trip at most. So flows of shorter
-// round trips do not get more. Without AccECN it is Reno with pacing, whose marks are losses (section 2.1.2).
+// After `rounds` rounds outside slow start, a round trip below a virtual one counts like that one. The window grows by
+// the square of their ratio, and it is reduced and the average updated at most once a virtual round trip. So flows with
+// shorter round trips do not get more. Without AccECN it is Reno with pacing, and marks are losses (section 2.1.2).
 #pragma once
 #include <cstdint>
 
@@ -30,7 +30,7 @@ class Prague : public CongestionControl {
   double burst_seconds() const override { return 1.0 / 4096; }
   bool owns_window() const override { return true; }
   void grow(CongestionWindow&, const Delivery&) override {}
-  // What an acknowledgement tells is taken in once it is known what state it leads to.
+  // An acknowledgement is processed once it is known to which state it leads.
   void on_delivery(CongestionWindow&, const Delivery& delivery) override { heard_ = delivery; }
   void on_rate_sample(CongestionWindow& window, const RateSample& sample) override;
   double ssthresh_after_mark(const CongestionWindow& window) override;

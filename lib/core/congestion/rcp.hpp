@@ -1,5 +1,5 @@
-// A sender's part in the rate control protocol (network/rcp_link.hpp): to keep to the rate that it is told, and to send
-// a packet a round trip at least, so as to be told another. It has no window.
+// A sender's part in the rate control protocol (network/rcp_link.hpp). It keeps to the rate that it is told, and sends
+// at least a packet a round trip, so as to be told another rate. It has no window.
 #pragma once
 #include <algorithm>
 #include <cstdint>

@@ -1,4 +1,5 @@
-// RFC 5681: one segment more a round trip, half after a loss; in whole segments as in Linux, in fractions as of old.
+// RFC 5681: the window grows by a segment a round trip and halves after a loss. It is in whole segments as in Linux, or
+// in fractions as in older senders.
 #pragma once
 #include "congestion/control_context.hpp"
 #include "tcp/congestion_control.hpp"

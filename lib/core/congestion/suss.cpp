@@ -31,7 +31,7 @@ void Suss::on_delivery(CongestionWindow& window, const Delivery& delivery) {
   if (!window.in_slow_start() || !signs_.look(window, delivery)) return;
   const bool grew = signs_.round_trips_grew(delivery.round_trip, smallest_round_trip_);
   if (!hystart_) return;
-  // HyStart's train: of the blue part alone, and so as many times shorter as the window is larger than when it doubles.
+  // HyStart's train is of the blue part alone. So it is as many times shorter as the window exceeds a doubling.
   if (cap_ == 0 && mode_ == Mode::clocked && colour_ != Colour::red) {
     const Time longest = HyStart::longest_train(smallest_round_trip_, delivery.bytes_per_second) / 2;
     if (signs_.train_is_long(delivery.now, longest >> paced_rounds_))
@@ -42,7 +42,7 @@ void Suss::on_delivery(CongestionWindow& window, const Delivery& delivery) {
   if (grew) stop(window, delivery);
 }
 
-// Slow start ends here; what was let into the network faster than it delivers is not repeated.
+// Slow start ends here. What was let into the network faster than it delivers is not repeated.
 void Suss::stop(CongestionWindow& window, const Delivery& delivery) {
   mode_ = Mode::off;
   window.send_from = 0;
@@ -72,7 +72,7 @@ void Suss::take_round(CongestionWindow& window, const Delivery& delivery) {
     colour_ = Colour::last_blue;
     const double blue = initial_window_ * std::exp2(round_ - 1);
     tail_ = head_ + static_cast<std::uint64_t>(blue);
-    // Between so many segments there is a gap less.
+    // There is one gap less than there are segments, and the present one is not counted yet.
     const double share = blue_acknowledged_ > 0 ? blue / (2 * blue_acknowledged_) : 1;
     const Time train = static_cast<Time>(static_cast<double>(delivery.now - round_start_) * share);
     if (quadruples_) quadruples_ = may_quadruple(train);
@@ -82,8 +82,8 @@ void Suss::take_round(CongestionWindow& window, const Delivery& delivery) {
   if (colour_ != Colour::red) blue_acknowledged_ += delivery.segments;
 }
 
-// Conditions C1 and C2: trains double with the window, and delays grow as they did, so that HyStart would find neither
-// sign in the round to come.
+// Conditions C1 and C2: if trains double with the window and delays grow as they did, HyStart will find neither sign in
+// the next round.
 bool Suss::may_quadruple(Time train) {
   if (round_ - 2 >= most_rounds_) return false;
   if (round_ == 2) {
@@ -122,6 +122,6 @@ void Suss::begin_red(CongestionWindow& window) {
 void Suss::on_sent(CongestionWindow& window, std::uint64_t next, Time now) {
   if (mode_ == Mode::guarding && next >= tail_) return begin_red(window);
   if (mode_ != Mode::pacing) return;
-  window.send_from = now + interval_ - std::min(now - window.send_from, interval_ / 2);  // who is late may catch up
+  window.send_from = now + interval_ - std::min(now - window.send_from, interval_ / 2);  // a late segment may catch up
   window.segments = std::max(window.segments, std::min(window.segments + 2, limit_));
 }

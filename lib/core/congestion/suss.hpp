@@ -1,6 +1,6 @@
 // SUSS (Arghavani et al., SIGCOMM 2024): CUBIC whose slow start multiplies the window by four instead of two in the
 // first rounds, where the acknowledgements of a round came soon and without delay. The second half of what it sends is
-// paced over most of the round trip, after a guard interval, and acknowledgements of that half make it grow no more.
+// paced over most of the round trip, after a guard interval. Acknowledgements of that half do not make the window grow.
 // Names are the paper's: the blue part of a round is clocked by acknowledgements, the red part is paced.
 #pragma once
 #include "congestion/control_context.hpp"
@@ -22,8 +22,8 @@ class Suss : public Cubic {
   }
 
  private:
-  // guarding: the blue part is sent, or about to be; the red part begins when the guard interval has passed. off: what
-  // is left is CUBIC.
+  // guarding: the blue part is being sent, or about to be; the red part begins after the guard interval. off: only
+  // CUBIC is left.
   enum class Mode : std::uint8_t { clocked, guarding, pacing, off };
   enum class Colour : std::uint8_t { blue, last_blue, red };
 
@@ -45,8 +45,8 @@ class Suss : public Cubic {
   Time round_start_ = 0;
   Colour colour_ = Colour::red;
   double blue_acknowledged_ = 0;
-  bool quadruples_ = true;  // once not, never again
-  Time train_before_ = 0;   // how long the blue acknowledgements of the round before took
+  bool quadruples_ = true;  // once false, it stays so
+  Time train_before_ = 0;   // how long the blue acknowledgements of the last round took
   double limit_ = 0;        // of the window, while it paces
   Time red_from_ = 0;
   Time interval_ = 0;  // between red segments

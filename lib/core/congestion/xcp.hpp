@@ -1,5 +1,5 @@
 // A sender's part in the explicit control protocol (network/xcp_link.hpp; Katabi, Handley and Rohrs, SIGCOMM 2002,
-// sections 3.2 to 3.4): its window changes by what links say, and by nothing else but losses, which halve it.
+// sections 3.2 to 3.4). Its window changes by what links say, and otherwise only by losses, which halve it.
 #pragma once
 #include <algorithm>
 #include <utility>
@@ -14,7 +14,7 @@ class XcpControl : public ExplicitControl {
       : packet_bytes_(context.tcp.segment_bytes + Packet::header_bytes),
         most_(static_cast<double>(window_limit(context.tcp)) / context.tcp.segment_bytes) {}
 
-  // Whoever has less than a window to send would not use a larger one. (The authors' sender in ns-2 does so.)
+  // A sender with less than a window to send asks for no larger one. (The authors' sender in ns-2 does the same.)
   void ask(Packet& packet, const Asking& asking) override {
     XcpHeader::ask(packet, asking.round_trip, asking.window * packet_bytes_, asking.left > asking.window);
   }

@@ -1,5 +1,5 @@
 // The scheduler that MPTCP began with (Raiciu et al., NSDI 2012; Paasch et al., CSWS 2014): the subflow with the
-// shortest round trip sends all that its window lets it, then the next one.
+// shortest round trip sends all that its window allows, then the next one does.
 #pragma once
 #include <algorithm>
 

@@ -1,8 +1,9 @@
 // One stream of bytes over several TCP connections (MPTCP, RFC 8684): which segment of the stream travels on which
-// subflow, as its scheduler says, and in what order the receiver has them. Both ends of the stream are here; what one
-// knows of the other comes in through acknowledge() and receive() alone.
+// subflow, as its scheduler says, and in what order the receiver has them. Both ends of the stream are here. One end
+// knows of the other only by acknowledge() and receive().
 //
-// With a send buffer of its own the writer fills that, sleeps, and wakes when a third of it is free, as Linux's does.
+// With a send buffer of its own, the writer fills the buffer, sleeps, and wakes when a third of it is free, as in
+// Linux.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -22,8 +23,8 @@ class Multipath {
  public:
   static constexpr std::size_t most_subflows = 64;  // a bit each
 
-  // Of `bytes` in all; of those that the receiver does not hold in order, as many may be on their way as its buffer and
-  // the sender's hold. Throws std::invalid_argument for none or too many subflows.
+  // A stream of `bytes` in all. Of those that the receiver does not hold in order, as many may be on their way as its
+  // buffer and the sender's hold. Throws std::invalid_argument for no or too many subflows.
   Multipath(std::uint64_t bytes, std::uint32_t segment_bytes, std::uint64_t receive_buffer_bytes,
             std::uint64_t send_buffer_bytes, std::size_t subflows, std::unique_ptr<SubflowScheduler> scheduler)
       : bytes_(bytes),
@@ -46,9 +47,9 @@ class Multipath {
     if (!repeats_.empty() && !has_carried(subflow, repeats_.front())) stream.repeats = repeats_.front();
     return chooses_segments_ ? scheduler_->segment_for(subflow, stream) : SubflowScheduler::in_order(stream);
   }
-  // By the receiver's buffer, or by the sender's, all of which has been sent.
+  // Whether the receiver's buffer holds the sender up, or its own buffer, all of which has been sent.
   bool blocked() const { return next_ < segments_ && (next_ == written_ || next_ - first_ >= window_); }
-  // As in the authors' kernel: the receiver's buffer is full, or nothing has left the sender's since it was filled.
+  // As in the authors' kernel: whether the receiver's buffer is full, or nothing has left the sender's since filling.
   bool full() const { return next_ - first_ >= std::min(window_, send_buffer_); }
   std::uint64_t first() const { return first_; }
   // Another subflow that has sent the oldest segment that is not acknowledged, and so blocks this one.
@@ -59,7 +60,7 @@ class Multipath {
   bool has_carried(std::uint32_t subflow, std::uint64_t segment) const { return board_[segment] >> subflow & 1; }
   Time& penalised_until(std::uint32_t subflow) { return penalised_until_[subflow]; }
 
-  // The subflow's next segment is this one. Returns its bytes.
+  // Says that the subflow's next segment is this one. Returns its bytes.
   std::uint32_t carry(std::uint32_t subflow, std::uint64_t segment) {
     if (segment == next_) {
       board_.push(0);
@@ -73,7 +74,7 @@ class Multipath {
     scheduler_->on_carried(subflow, segment);
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(segment_bytes_, bytes_ - segment * segment_bytes_));
   }
-  // What the subflow has not got through since its segment `from` is offered to the others.
+  // Offers the other subflows what this one has not got through since its segment `from`.
   void repeat_elsewhere(std::uint32_t subflow, std::uint64_t from) {
     const Ring<std::uint64_t>& carried = carried_[subflow];
     for (std::uint64_t place = std::max(from, carried.head()); place < carried.tail(); ++place)
@@ -83,7 +84,7 @@ class Multipath {
     for (; first_ < to; ++first_) board_.pop();
     if (3 * (written_ - first_) <= 2 * send_buffer_) written_ = first_ + std::min(send_buffer_, segments_ - first_);
   }
-  // The subflow's own segments below are acknowledged: nobody will ask for them again.
+  // The subflow's own segments below `below` are acknowledged, and are not needed again.
   void forget(std::uint32_t subflow, std::uint64_t below) {
     Ring<std::uint64_t>& carried = carried_[subflow];
     while (carried.head() < below) carried.pop();
@@ -120,12 +121,12 @@ class Multipath {
   std::uint32_t segment_bytes_;
   std::uint64_t segments_, window_, send_buffer_, written_;
   std::uint64_t first_ = 0, next_ = 0;
-  Ring<std::uint64_t> board_;                 // of segments first_ to next_: who has carried it, a bit a subflow
+  Ring<std::uint64_t> board_;                 // by segment, first_ to next_: which subflows have carried it, a bit each
   Ring<std::uint64_t> repeats_;               // segments that another subflow should carry as well
   std::vector<Ring<std::uint64_t>> carried_;  // by subflow and its own number: the segment of the stream
   std::unique_ptr<SubflowScheduler> scheduler_;
   bool chooses_segments_;
   std::vector<Time> penalised_until_;
   std::uint64_t repeated_ = 0;
-  Ring<std::uint8_t> arrived_;  // from the first that is missing on
+  Ring<std::uint8_t> arrived_;  // from the first missing segment on
 };

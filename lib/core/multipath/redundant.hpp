@@ -1,5 +1,5 @@
-// Every subflow carries the whole stream: what arrives first counts (Frömmgen et al., "ReMP TCP", ICC 2016). A subflow
-// that falls behind goes on from what is not acknowledged yet.
+// Every subflow carries the whole stream, and what arrives first counts (Frömmgen et al., "ReMP TCP", ICC 2016). A
+// subflow that falls behind goes on with what is not acknowledged yet.
 #pragma once
 #include <algorithm>
 

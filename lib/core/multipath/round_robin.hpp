@@ -1,5 +1,5 @@
-// Subflows carry a segment each in turn; one without room is passed over (Paasch et al., CSWS 2014, section 2.1). Where
-// the stream would fill every window anyway, that is as good as any other order.
+// Subflows carry a segment each in turn; a subflow without room is passed over (Paasch et al., CSWS 2014, section 2.1).
+// Where the stream would fill every window anyway, this is as good as any other order.
 #pragma once
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 
 class RoundRobin : public SubflowScheduler {
  public:
-  // `subflows` come in the order of their places: those behind the one that carried last are first.
+  // `subflows` come in the order of their places. Those behind the one that carried last go first.
   void order(std::vector<Subflow>& subflows) const override {
     const auto behind = std::find_if(subflows.begin(), subflows.end(),
                                      [this](const Subflow& subflow) { return subflow.place > last_; });

@@ -1,7 +1,8 @@
-// What a scheduler of subflows is: which subflow is asked first, and which segment of the stream one carries that has
-// room for a new segment. A subflow whose window, pace or port leaves no room is not asked.
+// The interface of a scheduler of subflows: which subflow is asked first, and which segment of the stream a subflow
+// with room for a new one carries. A subflow whose window, pace or port leaves no room is not asked.
 //
-// To add one: derive from it in a file of its own, and name it in subflow_schedulers.cpp. README.md shows one.
+// To add a scheduler, derive from SubflowScheduler in a file of its own, and name it in subflow_schedulers.cpp.
+// README.md shows one.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -24,9 +25,9 @@ class SubflowScheduler {
 
   virtual ~SubflowScheduler() = default;
   virtual void order(std::vector<Subflow>& subflows) const = 0;
-  // One segment a turn; or each sends all that it can before the next is asked.
+  // Whether each subflow sends one segment a turn; else each sends all that it can before the next is asked.
   virtual bool takes_turns() const = 0;
-  // Whether segment_for is asked, at some cost a packet, or the default taken: what is to be repeated, then new ones.
+  // Whether segment_for is called, at some cost a packet. Else segments to be repeated come first, then new ones.
   virtual bool chooses_segments() const { return false; }
   virtual std::optional<std::uint64_t> segment_for(std::uint32_t /*subflow*/, const Stream& stream) const {
     return in_order(stream);
