@@ -1,5 +1,5 @@
 // What one part of a network has for another: packets that will arrive over the links between them, and the ends of
-// receivers. The other one reads it while nobody writes.
+// receivers. The other part reads it while nobody writes.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -19,15 +19,15 @@ struct Mailbox {
   std::vector<Packet> packets;
   std::vector<Crossing> crossings;  // one a packet
   std::vector<Halves::End> ends;
-  // Paths that packets are on and the other part has not heard of: place of the first link, nodes from and to, number
+  // Paths of packets that the other part has not heard of. For each: place of the first link, nodes from and to, number
   // of links, links.
   std::vector<std::uint32_t> paths;
 
   void clear() { packets.clear(), crossings.clear(), ends.clear(), paths.clear(); }
 };
 
-// A packet carries its place in the table of paths, which each part numbers for itself. The sending part's half: tells
-// of each path once.
+// A packet carries its place in the table of paths, which each part numbers for itself. This is the sending part's
+// half, which tells of each path once.
 class PathsTold {
  public:
   void tell(const PathTable& table, std::uint32_t place, std::vector<std::uint32_t>& news) {
@@ -47,7 +47,7 @@ class PathsTold {
   std::vector<bool> told_;  // by place
 };
 
-// The receiving part's half: what a place of the other's is here.
+// The receiving part's half: it translates the sending part's places into its own.
 class PathsHeard {
  public:
   void hear(const std::vector<std::uint32_t>& news, PathTable& table) {

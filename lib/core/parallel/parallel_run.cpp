@@ -72,7 +72,7 @@ bool ParallelRun::run(std::uint64_t events) {
   return ended_;
 }
 
-// All parts take the same way through this, for they see the same reports.
+// All parts take the same branches here, since they see the same reports.
 void ParallelRun::run_part(std::uint32_t number, std::uint64_t events) {
   Part& part = parts_[number];
   Simulator& simulator = *part.simulator;
@@ -121,7 +121,7 @@ ParallelRun::Report ParallelRun::report_of(std::uint32_t number, std::uint64_t e
   return {schedule.next_time(), schedule.events() - events_before, false};
 }
 
-// Whatever has left, and is on its way to another part.
+// Hands over what has left and is on its way to another part.
 void ParallelRun::hand_over(std::uint32_t number, Time before, std::uint32_t turn, Report& report) {
   Part& part = parts_[number];
   Fabric& fabric = part.simulator->fabric();

@@ -1,20 +1,21 @@
-// One simulation by several threads: each has a part of the network, and what it does is the same byte by byte however
+// One simulation by several threads. Each has a part of the network, and the results are the same byte by byte, however
 // many parts there are.
 //
-// Every part is a whole Simulator, set up as all the others are, of which only some nodes live
+// Every part is a whole Simulator, set up as all the others are, in which only some nodes are active
 // (Simulator::become_part): the queues and transmitters of the links that leave them, and the halves of connections at
-// them (simulation/halves.hpp). What is random comes from streams that belong to a link, a flow or a node, so that each
-// part draws what one alone would. Changes of links and routes happen in every part at their time. What is global
-// besides (counts, samples) is added up at the end.
+// them (simulation/halves.hpp). Random numbers come from streams that belong to a link, a flow or a node, so that each
+// part draws what a single simulator would. Changes of links and routes happen in every part at their time. Other
+// global results (counts, samples) are added up at the end.
 //
 // Only packets on links between parts cross, and the news that a sender has closed, which takes as long as its path.
-// Whatever a part does at a time, another hears of it the least delay of those links later, the lookahead: so all parts
-// go on for that long by themselves from the time of the earliest event of all, then hand over what has left, and wait
-// for each other (conservative synchronisation in windows: Chandy and Misra 1979; Nicol 1993). A packet is handed over
-// when its last bit has left, for until then its link may change.
+// What a part does reaches another no sooner than the least delay of those links later. This delay is the lookahead:
+// from the time of the earliest event of all, all parts run by themselves for that long. Then they hand over what has
+// left, and wait for each other (conservative synchronisation in windows: Chandy and Misra 1979; Nicol 1993). A packet
+// is handed over when its last bit has left, since its link may change until then.
 //
-// Events of one time at one node come by their sources: links by number, timers by kind and owner. Nothing at a node
-// depends on when another did its own at the same time, so that the order at every node is the same in any division.
+// Events of one time at one node come in the order of their sources: links by number, timers by kind and owner. Nothing
+// at a node depends on when another node has its events of the same time, so that the order at every node is the same
+// in any division.
 //
 // What cannot be divided is refused: flows with several connections or with programs, RCP, links with jitter or without
 // delay between parts.
@@ -31,8 +32,8 @@
 
 class ParallelRun {
  public:
-  // Equal simulators before they run, and the part to which each node belongs. Throws std::invalid_argument for what
-  // cannot be divided.
+  // parts: equal simulators that do not run yet; part_of_node: the part to which each node belongs. Throws
+  // std::invalid_argument for what cannot be divided.
   ParallelRun(std::vector<Simulator*> parts, const std::vector<std::uint32_t>& part_of_node);
 
   // As Simulator::run, for about so many events.
@@ -43,11 +44,11 @@ class ParallelRun {
   std::vector<Endpoints::FlowResult> flow_results() const;
 
  private:
-  static constexpr Time windows_at_least = 128;  // a run, so that it can be stopped
+  static constexpr Time windows_at_least = 128;  // in a run, so that it can be stopped
 
-  // What a part tells the others where they meet.
+  // What a part reports to the others at the barrier.
   struct alignas(64) Report {
-    Time next = never;  // nothing happens there before, nor leaves it for another part
+    Time next = never;  // before it nothing happens in the part, nor leaves it for another
     std::uint64_t events = 0;
     bool failed = false;
   };
@@ -73,7 +74,7 @@ class ParallelRun {
   Time lookahead_, end_;
   SpinningBarrier barrier_;
   bool ended_ = false;
-  // Twofold: a part that is ahead writes into one while others still read the other.
+  // There are two of each: a part that is ahead writes into one while others still read the other.
   std::array<std::vector<Report>, 2> reports_;
   std::array<std::vector<Mailbox>, 2> mailboxes_;  // by sending and receiving part
 };

@@ -1,5 +1,5 @@
-// Where threads wait for one another: each for a moment by looking again and again, for the others are mostly about to
-// come, and then asleep.
+// A barrier at which threads wait for one another. A thread looks again and again for a moment, since the others are
+// mostly about to come, and then sleeps.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -10,7 +10,7 @@ class SpinningBarrier {
   explicit SpinningBarrier(std::uint32_t threads)
       : threads_(threads), looks_(std::thread::hardware_concurrency() >= threads ? most_looks : 0) {}
 
-  // Returns when all threads have come. What each did before it, all see afterwards.
+  // Returns when all threads have come. Then all see what each did before it.
   void wait() {
     const std::uint32_t round = round_.load(std::memory_order_relaxed);
     if (waiting_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {

@@ -1,7 +1,7 @@
-// What a simulation has measured, as columns of numbers: each table's names and values, for whoever keeps them. Times
-// are seconds; a time that never came is no number.
+// What a simulation has measured, as columns of numbers: each table's names and values, for a caller that keeps them.
+// Times are seconds; a time that never came is NaN.
 //
-// keep(name, items, value) is called for each column of a table: value(item) is that of a row.
+// keep(name, items, value) is called for each column of a table; value(item) is the number in a row.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -62,7 +62,7 @@ void of_window_samples(const Simulator& simulator, Keep&& keep) {
   keep("round_trip_s", samples, [](const Sample& sample) { return to_seconds(sample.round_trip); });
 }
 
-// The packets that have left a link whose departures are recorded. Throws std::out_of_range for no such link.
+// The packets that have left a link whose departures are recorded. Throws std::out_of_range for an unknown link.
 template <class Keep>
 void of_departures(const Simulator& simulator, std::uint32_t link, Keep&& keep) {
   using Departure = SimulatedLink::Departure;

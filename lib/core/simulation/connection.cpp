@@ -100,7 +100,7 @@ void Connection::take_data(std::uint32_t place) {
   if (told_) told_->hear(packet);
   if (receiver_.must_acknowledge_before(packet)) acknowledge();
   const bool at_once = receiver_.take(packet, endpoints_.now());
-  // What a program hears of is acknowledged before it can answer.
+  // Data of which a program hears is acknowledged before the program can answer.
   const bool first = at_once && group_ && group_->acknowledges_first();
   if (first) acknowledge();
   if (group_)
@@ -193,15 +193,15 @@ bool Connection::send_segment() {
   return true;
 }
 
-// With segmentation offload a sender lets its window open until it has a burst to hand over, or the rest, as Linux's
-// does: of a third of the window at most, and not while it repairs losses or while nothing is under way that could open
-// it.
+// With segmentation offload a sender waits until its window has room for a burst, or for the rest, as in Linux. The
+// burst is at most a third of the window. The sender does not wait while it repairs losses, or while nothing is under
+// way that could open the window.
 bool Connection::collects_burst(const HostPort& port) {
   const TcpSettings& tcp = endpoints_.tcp_of(number_);
   if ((port.burst_bytes == 0 && !tcp.bursts) || (group_ && !group_->collects_bursts())) return false;
   if (sender_.next_new() == sender_.first_unacknowledged()) return false;
   if (tcp.bursts ? sender_.repairs() : !sender_.open_state()) return false;
-  // tcp_tso_should_defer: nor after a silence.
+  // As in tcp_tso_should_defer, the sender does not wait after a silence either.
   const Time now = endpoints_.now();
   if (tcp.bursts && (now - sender_.last_sent() > picoseconds_per_second / 1000 || !sender_.wants_to_send(now)))
     return false;
@@ -220,8 +220,8 @@ void Connection::write(std::uint64_t bytes) {
   set_sender_timer();
 }
 
-// Timers are lazy: one that turns out early is set again; only an earlier deadline needs a new one. A deadline that
-// has passed while nobody asked for it is now: time never goes back.
+// Timers are lazy: a timer that turns out early is set again; only an earlier deadline needs a new timer. A deadline
+// that has passed while nobody asked for it becomes now: time never goes back.
 
 void Connection::set_sender_timer() {
   const Time deadline = std::max(sender_.deadline(), endpoints_.now());

@@ -17,8 +17,8 @@ class Connection {
   struct Paths {  // places in the fabric's path table
     std::uint32_t forward, backward;
   };
-  // place: in its group, if it has one. path_key: by which its paths are chosen. told: the sender's control,
-  // if it is of that kind.
+  // place: in the connection's group, if it has one. path_key: chooses its paths. told: the sender's control, if it is
+  // an ExplicitControl.
   Connection(Endpoints& endpoints, std::uint32_t number, ConnectionGroup* group, std::uint32_t place,
              std::uint64_t path_key, const Paths& paths, TcpSender sender, const TcpReceiver& receiver,
              ExplicitControl* told)
@@ -48,18 +48,18 @@ class Connection {
   void on_sender_due(Time set_for);
   void on_receiver_due(Time set_for);
 
-  // Sends what windows and the port allow, or one segment of it. True if that was the one, and more may follow.
+  // Sends what windows and the port allow, or only one segment. True if that one has left, and more may follow.
   bool pump(bool at_once = false, bool one_segment = false);
-  // Its turn at the port: sends a segment if it can. True if it goes on waiting for another.
+  // The connection's turn at the port: it sends a segment if it can. True if it goes on waiting for another.
   bool take_turn();
   bool waits_for_port() const { return waits_for_port_; }
   void set_sender_timer();
-  // More bytes for a group's sender, which are sent when they may.
+  // Gives a group's sender more bytes, which are sent when they may.
   void write(std::uint64_t bytes);
 
-  // The receiving host takes no more, and says so.
+  // The receiving host takes no more data, and says so with a reset.
   void refuse();
-  // The sending host needs it no more. One that is not established yet is reset when it would be.
+  // The sending host no longer needs the connection. If it is not established yet, it is reset when it would be.
   void abandon();
   bool is_done() const {
     return sender_.done() && (!receiver_.optimistic() || receiver_.in_order() >= sender_.bytes());

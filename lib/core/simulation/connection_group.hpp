@@ -1,4 +1,5 @@
-// What the connections of one flow do together, beyond what each of them does alone. A flow of one connection has none.
+// What the connections of one flow do together, beyond what each of them does alone. A flow of one connection has no
+// group.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -25,24 +26,24 @@ class ConnectionGroup {
   virtual bool appends() const { return false; }
   virtual std::shared_ptr<Coupling> coupling() const { return nullptr; }
   virtual bool collects_bursts() const { return true; }
-  // Whether a segment is acknowledged before the group takes it, else after.
+  // Whether a segment is acknowledged before the group takes it; else it is acknowledged after.
   virtual bool acknowledges_first() const { return false; }
 
-  // Opens those connections that are opened first.
+  // Opens the connections that are opened first.
   virtual void open();
   virtual void on_connected(Connection&) {}  // once
   // The receiver has taken a segment.
   virtual void on_data(Connection& connection, const Packet& segment) = 0;
-  // Before a segment is sent: may append to what the sender has. And whether it would.
+  // supply: called before a segment is sent; may append to what the sender has. has_supply: whether it would.
   virtual void supply(Connection&) {}
   virtual bool has_supply(Connection&) { return false; }
   virtual void stamp(Packet& /*acknowledgement*/) const {}
   // True where the group itself has sent what the acknowledgement allows.
   virtual bool takes_acknowledgement(Connection&, std::uint64_t /*stream_in_order*/) { return false; }
   virtual void on_timeout(Connection&) {}
-  virtual void on_turn_over(Connection&) {}  // at its host's port, where nothing more waits of it
-  virtual void on_done(Connection&) {}       // all is acknowledged: it is about to be closed
-  virtual bool stop() { return false; }      // the flow's time is over: true where that is not the first one's matter
+  virtual void on_turn_over(Connection&) {}  // at its host's port, where it no longer waits
+  virtual void on_done(Connection&) {}       // all is acknowledged; the connection is about to be closed
+  virtual bool stop() { return false; }      // the flow's time is over: true if the group has stopped it
 
   virtual std::uint64_t delivered_bytes(const Connection& connection) const;
   virtual std::uint64_t retransmissions(const Connection& connection) const;

@@ -74,7 +74,7 @@ void Conversation::on_answer(std::size_t number) {
   if (rounds_.is_finished(number)) {
     endpoints_.complete_now(with.answers());
     Connection& requests = *endpoints_.connection(with.requests());
-    // It closes when the acknowledgement of this answer is there.
+    // The connection for answers closes when the acknowledgement of this answer is there.
     endpoints_.connection(with.answers())->sender().finish();
     requests.sender().finish();
     endpoints_.close_if_done(requests);

@@ -1,5 +1,5 @@
 // A client that asks servers for data, round after round (protocols/request_rounds.hpp), over connections that are
-// opened beforehand: of each exchange, with one server, one for the answers and one for the requests.
+// opened beforehand. An exchange, with one server, has one connection for the answers and one for the requests.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -19,8 +19,8 @@ class Conversation : private RequestRounds::Driver {
     Time asked, answered = never;
   };
 
-  // With `servers` flows from first_answer on, all to one client, whose connections it takes; exchanges are numbered
-  // from first_exchange on. Results are added in the order in which requests leave.
+  // It takes the connections of `servers` flows from first_answer on, all to one client. Exchanges are numbered from
+  // first_exchange on. Results are added in the order in which requests leave.
   Conversation(Endpoints& endpoints, const RequestRounds::Settings& settings, std::size_t first_exchange,
                std::uint32_t first_answer, std::uint32_t servers, std::vector<Result>& results);
 
@@ -49,7 +49,7 @@ class Conversation : private RequestRounds::Driver {
     std::size_t number_;
   };
 
-  // What is written at once takes whole segments.
+  // Bytes that are written at once take whole segments.
   std::uint64_t in_segments(std::uint64_t bytes) const {
     return (bytes + segment_bytes_ - 1) / segment_bytes_ * segment_bytes_;
   }

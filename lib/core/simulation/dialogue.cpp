@@ -42,7 +42,7 @@ void Dialogue::on_data(Connection& connection, const Packet&) {
   }
 }
 
-// A message after all earlier ones have been sent.
+// Appends a message once all earlier ones have been sent.
 void Dialogue::supply(Connection& connection) {
   Speaker& speaker = speakers_[connection.place()];
   TcpSender& sender = connection.sender();

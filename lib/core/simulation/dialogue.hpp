@@ -1,4 +1,4 @@
-// A connection that a program opens and writes messages to, each way with segments and acknowledgements of its own.
+// A connection that a program opens and writes messages to. Each way has segments and acknowledgements of its own.
 // Messages of one direction arrive in their order.
 #pragma once
 #include <cstdint>
@@ -19,9 +19,9 @@ class Dialogue : public ConnectionGroup {
   Dialogue(Endpoints& endpoints, std::uint32_t flow, std::vector<News>& news)
       : ConnectionGroup(endpoints, flow), news_(news) {}
 
-  // Throws std::logic_error when it is closed.
+  // Throws std::logic_error when the connection is closed.
   void write(bool to_client, std::uint64_t bytes);
-  // Nothing more is sent. Throws std::logic_error while a message is on its way.
+  // Says that nothing more is sent. Throws std::logic_error while a message is on its way.
   void hang_up();
 
   bool appends() const override { return true; }

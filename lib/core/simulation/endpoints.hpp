@@ -52,7 +52,7 @@ class Endpoints {
   Endpoints(Fabric& fabric, Schedule& schedule, const RandomStreams& random)
       : fabric_(fabric), schedule_(schedule), random_(random) {}
 
-  // Setting up, as Fabric: what cannot be is refused. Flows are numbered in their order.
+  // Setting up. As in Fabric, impossible values are refused. Flows are numbered in their order.
 
   void add_port(std::uint64_t room, std::uint64_t burst_bytes) {
     ports_.push_back({.room = room, .burst_bytes = burst_bytes, .waiting = {}});
@@ -62,11 +62,11 @@ class Endpoints {
     flows_.push_back(flow);
     return static_cast<std::uint32_t>(flows_.size() - 1);
   }
-  // One more connection of a flow that has a group. reversed: from the flow's destination to its source.
+  // Adds one more connection to a flow that has a group. reversed: from the flow's destination to its source.
   void add_companion(std::uint32_t flow, std::uint32_t place, bool same_path, bool reversed) {
     companions_.push_back({flow, place, same_path, reversed});
   }
-  // The flow's connections become a group of this class, which is made of the endpoints, the flow and what it needs.
+  // Makes the flow's connections a group of this class. Its constructor takes the endpoints, the flow and the needs.
   template <class Group, class... Needs>
   Group& new_group(std::uint32_t flow, Needs&&... needs) {
     check_without_group(flow);
@@ -85,11 +85,11 @@ class Endpoints {
     fabric_.check_path(forward), fabric_.check_path(backward);
     given_paths_[path_owner(flow, place)] = {fabric_.given_path(forward), fabric_.given_path(backward)};
   }
-  // Connections are halves from now on, of which only those at these nodes are here. Throws std::invalid_argument where
-  // some flow's cannot be, or where deliveries are recorded.
+  // From now on connections are halves, of which only those at these nodes are here. Throws std::invalid_argument where
+  // a flow's connection cannot be halves, or where deliveries are recorded.
   void divide(std::vector<bool> own_nodes);
   void record_deliveries(std::uint32_t flow);
-  // A TCP flow starts when another one is complete, whatever its own time says; never where that one never is.
+  // Lets a TCP flow start when another one is complete, whatever its own time says; never, if that one never is.
   void start_after(std::uint32_t flow, std::uint32_t earlier);
   void begin();
 
@@ -111,13 +111,13 @@ class Endpoints {
   std::uint32_t flow_of(std::uint32_t connection) const {
     return connection < flows_.size() ? connection : companions_[connection - flows_.size()].flow;
   }
-  // Among its flow's connections.
+  // The connection's place among those of its flow.
   std::uint32_t place_of(std::uint32_t connection) const {
     return connection < flows_.size() ? 0 : companions_[connection - flows_.size()].place;
   }
   const TcpSettings& tcp_of(std::uint32_t connection) const { return *flows_[flow_of(connection)].tcp; }
   std::size_t numbers() const { return flows_.size() + companions_.size(); }
-  // While it lasts, else null.
+  // The connection while it lasts, else null.
   Connection* connection(std::uint32_t number) { return connections_[number].get(); }
   const Connection* connection(std::uint32_t number) const { return connections_[number].get(); }
   ConnectionGroup& group(std::uint32_t flow) { return *groups_.at(flow); }
@@ -127,9 +127,9 @@ class Endpoints {
   void open(std::uint32_t connection, ConnectionGroup* group, std::uint32_t place);
   void close(std::uint32_t connection);
   void close_if_done(Connection& connection);
-  // Of a connection whose sender has closed.
+  // Ends the receiver of a connection whose sender has closed.
   void end_receiver(std::uint32_t connection);
-  // All bytes of the flow are where they should be: since the first time, or since now.
+  // All bytes of the flow have arrived. The first time counts with complete(), the present one with complete_now().
   void complete(std::uint32_t flow) {
     if (results_[flow].completion == never) complete_now(flow);
   }
@@ -141,7 +141,7 @@ class Endpoints {
     if (results_[flow].completion == never && !followers_.empty()) start_followers(flow);
     results_[flow].completion = schedule_.now();
   }
-  // A packet at the end of its path.
+  // Takes a packet at the end of its path.
   void deliver(std::uint32_t packet);
   void send_datagram(std::uint32_t flow);
   void on_sender_due(std::uint32_t number, Time set_for) {
@@ -151,7 +151,7 @@ class Endpoints {
     const auto& connections = halves_ ? halves_->receivers : connections_;
     if (Connection* connection = connections[number].get()) connection->on_receiver_due(set_for);
   }
-  // All connections and sources take the paths of now.
+  // All connections and sources take the present paths.
   void reroute();
 
   // Ports, by their links.
@@ -164,7 +164,7 @@ class Endpoints {
   }
   void serve_port(std::uint32_t link);
   void on_port_free(std::uint32_t link, Time set_for);
-  // What waits at the link may leave otherwise than it would have.
+  // Called when packets that wait at the link may leave at another time than before.
   void look_again(std::uint32_t link) {
     ports_[link].timer = never;
     serve_port(link);
@@ -228,5 +228,5 @@ class Endpoints {
   std::unordered_map<std::uint32_t, DatagramSource> datagram_sources_;          // by flow
   std::unordered_map<std::uint32_t, MakeOwnControl> own_controls_;              // by flow
   std::unordered_map<std::uint64_t, Connection::Paths> given_paths_;            // by path_owner
-  std::unique_ptr<Halves> halves_;                                              // else connections are whole
+  std::unique_ptr<Halves> halves_;                                              // null: connections are whole
 };

@@ -1,8 +1,8 @@
 // A connection in two objects, its sending half and its receiving half, so that they can be in different parts of a
-// network (parallel/). Neither reads the other: what one tells the other travels.
+// network (parallel/). Neither reads the other: what one half tells the other has to travel.
 //
-// That the sender has closed, the receiver hears after the delay of the path; until then it answers segments that were
-// sent again. When the bytes of a flow without a size are all there is seen at the end (Endpoints::flow_ends).
+// The receiver hears that the sender has closed after the delay of the path; until then it answers segments that were
+// sent again. When a flow without a size has all its bytes is found out at the end (ParallelRun::flow_results).
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -25,7 +25,7 @@ struct Halves {
 
   std::vector<bool> own;                               // by node: whether it is in this part
   std::vector<std::unique_ptr<Connection>> receivers;  // by connection, while they last
-  std::vector<Time> grown;                             // by flow: when its receiver had more bytes in order last
+  std::vector<Time> grown;                             // by flow: when its receiver last had more bytes in order
   std::unordered_map<std::uint32_t, Stop> stops;       // by flow
   std::vector<End> ends;                               // to be told to other parts
 };

@@ -1,5 +1,5 @@
-// Where a host's packets enter the network. As TCP small queues do, a sender waits while its own port has packets
-// enough, and never overflows it; those that wait take turns.
+// Where a host's packets enter the network. As with TCP small queues, a sender waits while its own port has enough
+// packets, and never overflows it. Senders that wait take turns.
 #pragma once
 #include <cstdint>
 

@@ -11,7 +11,7 @@ void RepFlow::on_data(Connection& connection, const Packet&) {
   refuse_others(connection);
 }
 
-// The receiving host has all bytes: it takes no more of the other copy.
+// The receiving host has all bytes. It refuses the rest of the other copy.
 void RepFlow::refuse_others(const Connection& connection) {
   if (std::exchange(decided_, true)) return;
   for (std::uint32_t other : members_)

@@ -1,5 +1,5 @@
-// A flow that two connections carry (RepFlow: Xu and Li, INFOCOM 2014), of which the first to bring all bytes counts;
-// or whose first connection to be established carries it, the other being given up (RepSYN: Liu et al., "RepNet").
+// A flow that two connections carry. With RepFlow (Xu and Li, INFOCOM 2014) the first to bring all bytes counts. With
+// RepSYN (Liu et al., "RepNet") the first to be established carries the flow, and the other is given up.
 #pragma once
 #include <cstdint>
 

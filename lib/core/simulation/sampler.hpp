@@ -1,4 +1,4 @@
-// What is looked at again and again while a simulation runs: queues at links, and the windows of connections.
+// What is sampled again and again while a simulation runs: queues at links, and the windows of connections.
 #pragma once
 #include <cstdint>
 #include <stdexcept>
@@ -18,7 +18,7 @@ class Sampler {
   };
   struct WindowSample {
     Time time;
-    std::uint32_t flow, connection;      // of the flow's connections the first, second, ...
+    std::uint32_t flow, connection;      // connection: its place among the flow's
     double window, ssthresh, in_flight;  // segments
     Time round_trip;
   };
@@ -37,7 +37,7 @@ class Sampler {
     check_interval(interval);
     window_interval_ = interval;
   }
-  // Only of links that leave these nodes.
+  // Keeps only the queues at links that leave these nodes.
   void keep_queues_of(const std::vector<bool>& nodes) {
     std::erase_if(links_, [&](std::uint32_t link) { return !nodes[endpoints_.fabric().routes().ends(link).first]; });
   }

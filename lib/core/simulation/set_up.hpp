@@ -1,4 +1,4 @@
-// What sets up a simulator, in the units of those who describe it: seconds, bit/s and names.
+// Sets up a simulator, in the units of those who describe it: seconds, bit/s and names.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -34,7 +34,7 @@ inline Fabric::LinkSettings link_settings(std::uint32_t source, std::uint32_t de
           policed};
 }
 
-// A rate of 0 and what is not given leave what there was.
+// A rate of 0, and values that are not given, leave the link as it was.
 inline void change_link(Simulator& simulator, double at_s, std::uint32_t link, double rate,
                         const std::optional<bool>& up, const std::optional<double>& delay_s,
                         const std::optional<double>& loss) {
@@ -54,7 +54,7 @@ struct Flow {
   std::uint8_t replication;  // 0 is none, 1 RepFlow, 2 RepSYN
   bool same_path;
   std::uint32_t subflows;
-  double rate;  // of datagrams, as what follows
+  double rate;  // of datagrams, as are the next two
   std::uint32_t packet_bytes;
   bool poisson;
 };
@@ -126,7 +126,7 @@ void each_tcp_setting(Visit&& visit) {
   visit.value("unpaced_segments", &Tcp::unpaced_segments);
 }
 
-// Sets one of the values of an enumeration by its name. Throws std::invalid_argument for another.
+// Sets one of the values of an enumeration by its name. Throws std::invalid_argument for an unknown name.
 template <class Value>
 void choose(TcpSettings& tcp, Value TcpSettings::* field, const std::vector<std::string>& names,
             const std::string& name) {

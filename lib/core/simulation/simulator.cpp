@@ -199,7 +199,7 @@ void Simulator::deliver(std::uint32_t packet) {
 void Simulator::on_timer(const TimerHeap::Timer& timer) {
   switch (timer.kind) {
     case timer::flow_start:
-      schedule_.allow_many_events();  // as many may start at once
+      schedule_.allow_many_events();  // many flows may start at once
       endpoints_.start(starts_[next_start_++]);
       set_start_timer();
       break;

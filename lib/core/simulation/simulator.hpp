@@ -1,13 +1,14 @@
 // A packet-level simulator of a network of hosts and switches: virtual time, TCP, datagrams.
 //
-// It owns the parts and lets time pass: the schedule says what happens next, the fabric moves packets over links, the
-// endpoints send and receive them, the sampler looks on. one_packet.md follows a packet through them.
+// It owns the parts and lets time pass. The schedule says what happens next, the fabric moves packets over links, the
+// endpoints send and receive them, and the sampler takes samples. one_packet.md follows a packet through them.
 //
-// Set up: links, flows, what to record. Then run() in pieces until it says that the end is reached. Everything random
-// comes from the seed, in a stream for each purpose and link or flow, so that recording more changes nothing.
+// First set up links, flows and what to record. Then call run() in pieces until it says that the end is reached. All
+// random numbers come from the seed, in a stream for each purpose and link or flow, so that recording more changes
+// nothing.
 //
-// Set-up throws std::out_of_range for a node, link or flow that there is not, std::invalid_argument for other numbers
-// that cannot be, and std::logic_error once it runs.
+// Set-up throws std::out_of_range for a node, link or flow that does not exist, std::invalid_argument for other
+// impossible numbers, and std::logic_error once the simulator runs.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -37,8 +38,8 @@ class Simulator {
   struct Settings {
     std::uint64_t seed;
     Time end;
-    double clock_skew;            // links run off their rate by a factor drawn from 1 +- this
-    std::uint32_t segment_bytes;  // of most packets, for queues that reckon with it
+    double clock_skew;            // each link's rate is off by a factor drawn from 1 +- this
+    std::uint32_t segment_bytes;  // of most packets, for queues that compute with it
     std::uint32_t header_bytes;   // of a segment without options but timestamps
   };
 
@@ -47,7 +48,7 @@ class Simulator {
     std::vector<SimulatedLink::Counts> links;
   };
 
-  // Whoever uses a simulator holds one. Throws Refusal while somebody else does, and after a run has failed.
+  // A caller holds one while it uses a simulator. Throws Refusal while another one does, and after a run has failed.
   class Turn {
    public:
     explicit Turn(const Simulator& simulator);
@@ -70,13 +71,13 @@ class Simulator {
     fabric_.use_queue(link, std::move(queue));
   }
 
-  // Routing. Without further word every flow has a shortest path over all links, chosen by a hash.
+  // Routing. By default every flow has a shortest path over all links, chosen by a hash.
   void spray() { fabric_.spray(); }  // a path for every packet
   void use_links(Time from, std::vector<bool> in_use);
   void set_paths(std::uint32_t from, std::uint32_t to, std::vector<std::vector<std::uint32_t>> paths) {
     fabric_.set_paths(from, to, std::move(paths));
   }
-  // Of the flow's connections the first, second, ...
+  // place: which of the flow's connections gets the path.
   void give_path(std::uint32_t flow, std::uint32_t place, const std::vector<std::uint32_t>& forward,
                  const std::vector<std::uint32_t>& backward) {
     endpoints_.give_path(flow, place, forward, backward);
@@ -85,7 +86,7 @@ class Simulator {
   void give_feedback(const XcpLink::Settings& xcp);  // all links, for flows with XCP
   void change_link(const Fabric::LinkChange& change);
 
-  // Flows in order of their numbers. Sends `bytes`, or for a duration when bytes is TcpSender::unlimited.
+  // Flows are numbered in their order. A flow sends `bytes`, or for a duration where that is TcpSender::unlimited.
   void add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration,
                MakeControl control, std::shared_ptr<const TcpSettings> tcp);
   void add_datagrams(std::uint32_t from, std::uint32_t to, Time start, Time duration, double rate, std::uint32_t bytes,
@@ -110,14 +111,14 @@ class Simulator {
   }
   void sample_windows(Time interval) { sampler_.sample_windows(interval); }
   void record_departures(std::uint32_t link, std::uint64_t most) { fabric_.record_departures(link, most); }
-  // Every time that the flow's receiver has more bytes in order than before.
+  // Records every time at which the flow's receiver has more bytes in order than before.
   void record_deliveries(std::uint32_t flow) { endpoints_.record_deliveries(flow); }
-  // counted_before() is of this time, once it has come.
+  // counted_before() gives the counts at this time, once it has come.
   void count_since(Time time);
 
-  // Set up as all the others are, this one is a part of a network that several simulate together (parallel/): only
-  // these nodes are its own, the links that leave them, and the halves of connections at them. Events of one time come
-  // in an order that does not depend on the parts. Throws std::invalid_argument where some flow cannot be divided.
+  // Makes this simulator, set up as all the others are, a part of a network that several simulate together (parallel/).
+  // Only these nodes are its own, the links that leave them, and the halves of connections at them. Events of one time
+  // come in an order that does not depend on the parts. Throws std::invalid_argument where a flow cannot be divided.
   void become_part(const std::vector<bool>& own_nodes);
   Fabric& fabric() { return fabric_; }
   Endpoints& endpoints() { return endpoints_; }
@@ -125,29 +126,29 @@ class Simulator {
   Schedule& schedule() { return schedule_; }
   const std::vector<Fabric::LinkChange>& changes() const { return changes_; }
   void begin();
-  // Lets all happen that does before then.
+  // Runs all events before that time.
   void run_before(Time time) {
     while (schedule_.next_time() < time) step();
   }
-  // Of no use any more.
+  // The simulator is of no use any more.
   void fail() { failed_ = true; }
 
-  // Goes on for so many events at most; true when the end is reached. Throws Refusal where time stands still, and
-  // whatever a congestion control throws; it is of no use then.
+  // Runs at most so many events; true when the end is reached. Throws Refusal where time stands still, and whatever a
+  // congestion control throws. The simulator is of no use then.
   bool run(std::uint64_t events);
 
-  // Programs at hosts, run by somebody else who lets time pass by advance_to_news (simulator_programs.cpp). After all
-  // flows, so many connections are set aside; connect() opens one after the other, from a client to a server.
-  // hang_up() throws std::logic_error while a message is on its way; the others std::out_of_range for what is not
-  // there.
+  // Programs at hosts. Whoever runs them lets time pass by advance_to_news (simulator_programs.cpp).
+  // reserve_connections() sets connections aside, after all flows; connect() opens one after the other, from a client
+  // to a server. hang_up() throws std::logic_error while a message is on its way; the others throw std::out_of_range
+  // for what is not there.
   void reserve_connections(std::uint32_t count, MakeControl control, const std::shared_ptr<const TcpSettings>& tcp);
   std::uint32_t connect(std::uint32_t from, std::uint32_t to);
   void write(std::uint32_t connection, bool to_client, std::uint64_t bytes);
   void hang_up(std::uint32_t connection);
-  // A datagram, of a flow as queues tell flows apart, no connection's number. Its own names it until it is delivered or
-  // dropped.
+  // Sends a datagram, and returns a number that names it until it is delivered or dropped. flow: by which queues tell
+  // flows apart; no connection's number.
   std::uint32_t post(std::uint32_t from, std::uint32_t to, std::uint32_t bytes, std::uint32_t flow);
-  // Goes on until there are news, or to that time.
+  // Runs until there is news, or to that time.
   const std::vector<News>& advance_to_news(Time until);
 
   std::uint32_t flow_of(std::uint32_t connection) const { return endpoints_.flow_of(connection); }
@@ -201,7 +202,7 @@ class Simulator {
   std::vector<LinkUse> link_uses_;           // by time
   std::size_t next_start_ = 0, next_change_ = 0, next_use_ = 0;
   Time counts_since_ = 0;
-  std::optional<Counts> before_;  // what counts
+  std::optional<Counts> before_;  // the counts at counts_since_
 
   std::vector<std::unique_ptr<Conversation>> conversations_;
   std::vector<Conversation*> conversation_of_;  // by exchange

@@ -1,5 +1,5 @@
-// The part of Simulator for programs at its hosts that somebody else runs: datagrams that they send, connections that
-// they open, write messages to and close, and the news that there are for them.
+// The part of Simulator for programs at its hosts, which somebody else runs: datagrams that they send, connections that
+// they open, write messages to and close, and the news for them.
 #include <algorithm>
 #include <stdexcept>
 
@@ -15,7 +15,7 @@ void Simulator::reserve_connections(std::uint32_t count, MakeControl control,
   }
 }
 
-// Those set aside are the last flows.
+// The connections set aside are the last flows.
 Dialogue& Simulator::dialogue(std::uint32_t connection) {
   const std::size_t first = flows() - dialogues_.size();
   if (connection < first || connection - first >= connected_) throw std::out_of_range("no such connection");

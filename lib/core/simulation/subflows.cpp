@@ -27,7 +27,7 @@ void Subflows::on_data(Connection& connection, const Packet& segment) {
   if (stream_.all_arrived()) endpoints_.complete(members_[0]);
 }
 
-// A segment of the stream for a subflow that could send one now.
+// Gives a subflow that could send now a segment of the stream.
 void Subflows::supply(Connection& connection) {
   const Time now = endpoints_.now();
   TcpSender& sender = connection.sender();
@@ -42,7 +42,7 @@ bool Subflows::has_supply(Connection& connection) {
   return takes_new(connection) && stream_.next_for(connection.place()).has_value();
 }
 
-// While a subflow repairs a timeout the others carry what is new (mptcp_is_temp_unavailable in the authors' kernel).
+// While a subflow repairs a timeout, others carry new data (mptcp_is_temp_unavailable in the authors' kernel).
 bool Subflows::takes_new(Connection& connection) const {
   TcpSender& sender = connection.sender();
   return !sender.repairs_timeout() && sender.could_send_new(endpoints_.now());
@@ -90,8 +90,8 @@ void Subflows::on_timeout(Connection& connection) {
   pump_all();
 }
 
-// In the order of the scheduler. Unless subflows take turns, those behind the same port wait while one before them
-// does.
+// Lets subflows send in the scheduler's order. Unless they take turns, those behind the same port wait while one before
+// them does.
 void Subflows::pump_all() {
   const SubflowScheduler& scheduler = stream_.scheduler();
   const bool in_turn = scheduler.takes_turns();

@@ -1,5 +1,5 @@
 // A flow whose bytes are spread over several connections (MPTCP, RFC 8684), each of which sends what the scheduler has
-// for it (multipath/multipath.hpp). The others join when the first is established.
+// for it (multipath/multipath.hpp). The other connections join when the first is established.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -10,7 +10,7 @@
 
 class Subflows : public ConnectionGroup {
  public:
-  // Of a flow that has been added, in so many connections.
+  // flow: one that has been added; count: of its connections.
   Subflows(Endpoints& endpoints, std::uint32_t flow, std::uint32_t count);
 
   bool appends() const override { return true; }

@@ -1,4 +1,4 @@
-// What a timer of the simulation is for; its owner is a number of that kind.
+// What a timer of the simulation is for. Its owner is the number of a flow, connection, link or exchange.
 #pragma once
 #include <cstdint>
 #include <iterator>
@@ -17,12 +17,12 @@ enum Kind : std::uint32_t {
   routes_change,
   request_due,    // of an exchange
   answer_due,     // of an exchange
-  flow_follows,   // a flow, another that is complete
+  flow_follows,   // of a flow that waits for another
   receiver_ends,  // of a connection
   counting_begins
 };
 
-// For a person, in the order of Kind.
+// Names for people, in the order of Kind.
 constexpr const char* names[] = {"the start of a flow",
                                  "the end of a flow",
                                  "the timer of a sender",

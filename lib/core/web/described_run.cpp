@@ -109,7 +109,7 @@ DescribedRun::DescribedRun(std::string_view text) {
   for (std::size_t i = 1; i < calls.size(); ++i) call(calls[i].at(0).text(), calls[i]);
 }
 
-// The arguments stand behind the method's name.
+// In a call, the arguments follow the method's name.
 void DescribedRun::call(const std::string& method, const Json& a) {
   Simulator& simulator = *simulator_;
   if (method == "add_link") {

@@ -1,9 +1,9 @@
-// A simulation that is described by text, for whoever has no Python: a page, node, another program.
+// A simulation that is described by text, for users without Python: a page, node, another program.
 //
-// The text is JSON, as netrepro.simulation.described writes it: {"version": 1, "set_up": [[method, argument, ...],
-// ...],
-// ...}. The methods are those by which netrepro sets up a simulator, in the same order and with the same numbers, so
-// that the same text gives the same bytes everywhere. Members with other names are for the reader.
+// The text is JSON, as netrepro.simulation.described writes it:
+//   {"version": 1, "set_up": [[method, argument, ...], ...], ...}
+// The methods are those by which netrepro sets up a simulator, in the same order and with the same numbers, so that the
+// same text gives the same bytes everywhere. Members with other names are for the reader.
 //
 // All columns are numbers: "flows.completion_s", "queues.time_s", "departures.3.wait_s", ...; "before.flows..." and
 // "before.links..." are what had been counted at the time from which totals count.
@@ -22,7 +22,7 @@ class DescribedRun {
  public:
   using Column = std::pair<std::string, std::vector<double>>;
 
-  // Throws std::invalid_argument for other text, and what a simulator's set-up throws.
+  // Throws std::invalid_argument for text that is no such description, and what a simulator's set-up throws.
   explicit DescribedRun(std::string_view text);
 
   // As Simulator::run.

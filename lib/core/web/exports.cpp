@@ -1,5 +1,5 @@
-// What WebAssembly hands to JavaScript (netrepro-web.js): a described run, and its columns as pointers into memory.
-// After an error the functions return 0 or -1, and netrepro_problem tells what it was.
+// What WebAssembly offers to JavaScript (netrepro-web.js): a described run, and its columns as pointers into memory.
+// After an error the functions return 0 or -1, and netrepro_problem says what it was.
 #include <emscripten/emscripten.h>
 
 #include <exception>
@@ -42,14 +42,14 @@ EMSCRIPTEN_KEEPALIVE Open* netrepro_open(const char* text) {
 }
 EMSCRIPTEN_KEEPALIVE void netrepro_close(Open* open) { delete open; }
 
-// 1 at the end, else 0.
+// Returns 1 at the end, else 0.
 EMSCRIPTEN_KEEPALIVE int netrepro_run(Open* open, double events) {
   return or_problem(-1, [&] { return open->run.run(static_cast<std::uint64_t>(events)) ? 1 : 0; });
 }
 EMSCRIPTEN_KEEPALIVE double netrepro_share(const Open* open) { return open->run.share(); }
 EMSCRIPTEN_KEEPALIVE double netrepro_events(const Open* open) { return static_cast<double>(open->run.events()); }
 
-// How many columns there are now.
+// Returns how many columns there are now.
 EMSCRIPTEN_KEEPALIVE int netrepro_columns(Open* open) {
   return or_problem(-1, [&] {
     open->columns = open->run.columns();
