@@ -21,7 +21,7 @@ namespace {
 template <class Value>
 using Column = py::array_t<Value, py::array::c_style | py::array::forcecast>;
 
-// What became of each packet, by its place in the columns that were given.
+// Passes packets through the engine. Returns what became of each, by its place in the given columns.
 py::dict pass(Dummynet& engine, const Column<double>& time_s, const Column<std::uint32_t>& source,
               const Column<std::uint32_t>& destination, const Column<std::uint16_t>& source_port,
               const Column<std::uint16_t>& destination_port, const Column<std::uint8_t>& protocol,

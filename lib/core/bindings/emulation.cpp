@@ -30,8 +30,8 @@ TrafficGenerator::Replication replication(const std::string& name) {
 using FlowTuple = std::tuple<int, int, std::uint32_t, std::uint32_t, std::int64_t, std::int64_t, std::uint64_t,
                              std::string, double, std::uint32_t, bool, std::string, std::size_t>;
 using ReplicaTuple = std::tuple<std::size_t, std::uint32_t, std::uint32_t>;  // flow, addresses
-// first flow, servers, bytes of requests and answers, count, barrier, thinking time, longest wait for an answer, bytes
-// of its first part, time until the rest
+// In this order: first flow, servers, bytes of requests and answers, count, barrier, thinking time, longest wait for an
+// answer, bytes of its first part, time until the rest.
 using ConversationTuple = std::tuple<std::size_t, std::size_t, std::uint64_t, std::uint64_t, std::size_t, bool,
                                      std::int64_t, std::int64_t, std::uint64_t, std::int64_t>;
 

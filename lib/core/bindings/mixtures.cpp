@@ -52,7 +52,7 @@ py::dict fit_componentwise(const Matrix& features, const Matrix& means, double v
   return out;
 }
 
-// One row a component, one column a point.
+// Returns one row a component, one column a point.
 Matrix gaussian_log_densities(const Matrix& features, const Matrix& means, const Matrix& covariances) {
   const auto dimensions = static_cast<std::size_t>(features.shape(0));
   const auto rows = static_cast<std::size_t>(features.shape(1));

@@ -1,6 +1,6 @@
-// A congestion control written in Python. The simulator runs without the global lock; every answer takes it.
+// A congestion control written in Python. The simulator runs without the global lock; every call of Python takes it.
 //
-// Python gets copies, which it may keep; what it leaves in its window is taken over once it is known to be numbers.
+// Python gets copies, which it may keep. What it leaves in its window is taken over once it is known to be numbers.
 #pragma once
 #include <pybind11/pybind11.h>
 

@@ -1,6 +1,6 @@
-// A queue discipline written in Python. The simulator runs without the global lock; every question takes it.
+// A queue discipline written in Python. The simulator runs without the global lock; every call of Python takes it.
 //
-// Python keeps the packets, as objects by which it names them; what has become of each is told here: it waits, was
+// Python keeps the packets, as objects by which it names them. This class keeps what has become of each: it waits, was
 // dropped (packet.drop()), or is sent. So a mistake of the reader's is an error, and no packet is lost or sent twice.
 #pragma once
 #include <pybind11/pybind11.h>

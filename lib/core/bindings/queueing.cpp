@@ -15,7 +15,7 @@ using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
 namespace {
 constexpr std::uint64_t jobs_between_signals = 1u << 20;
 
-// Runs work(first, count) on chunks of total without the GIL, and lets Ctrl-C in between them.
+// Runs work(first, count) on chunks of total without the GIL. Between chunks Ctrl-C may interrupt.
 template <class Work>
 void in_chunks(std::uint64_t total, std::uint64_t chunk, Work&& work) {
   for (std::uint64_t first = 0; first < total; first += chunk) {

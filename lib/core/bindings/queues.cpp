@@ -16,7 +16,7 @@ namespace py = pybind11;
 
 namespace {
 
-// A queue rule as the emulator and the tests use it: all times in one unit, whichever.
+// Binds a queue rule for the emulator and the tests. All times are in one unit, whichever that is.
 template <class Rule>
 py::class_<Rule> bind_rule(py::module_& module, const char* name) {
   return py::class_<Rule>(module, name)
@@ -45,8 +45,8 @@ class KnownPool : public BufferPool {
   std::uint64_t used = 0;
 };
 
-// A discipline whose packets are named by whoever offers them; `taken` is the name and whether it was marked. It stands
-// before a link of so many bit/s, which is busy for as long as the packet takes that was sent last.
+// A discipline whose packets are named by the caller. next() gives the name of the packet taken, and whether it was
+// marked. It stands before a link of `rate` bit/s, which is busy for as long as the packet takes that was sent last.
 class NamedQueue {
  public:
   NamedQueue(const std::string& rule, const std::vector<double>& numbers, double rate, std::uint64_t seed,
@@ -57,7 +57,7 @@ class NamedQueue {
     discipline_ = discipline_named(rule, numbers, place);
   }
 
-  // idle_since: as in Backlog, where the link is not that one.
+  // idle_since: as in Backlog, where the link is another one.
   std::vector<std::uint32_t> join(std::uint32_t name, std::uint32_t bytes, std::uint32_t flow, bool ecn_capable,
                                   Time now, std::optional<Time> idle_since, bool ect_1, bool marked_before) {
     discipline_->join({.name = name,
@@ -97,7 +97,7 @@ class NamedQueue {
   }
 
   Time time_of(std::uint64_t bytes) const { return static_cast<Time>(static_cast<double>(bytes) * per_byte_ + 0.5); }
-  // When the link will have sent what waits, or was done with all.
+  // When the link will have sent all that waits, or when it finished if nothing waits.
   Time drained_at(Time now) const {
     return discipline_->packets() == 0 ? free_at_ : std::max(free_at_, now) + time_of(discipline_->bytes());
   }

@@ -1,4 +1,4 @@
-// An object of the reader's own class, in Python: its methods, and what they give.
+// An object of the reader's own class, in Python: how its methods are called, and how their answers are read.
 #pragma once
 #include <pybind11/pybind11.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-// What Python takes for a number, and nothing of what it does not.
+// Returns what Python takes for a number; nothing for what it does not.
 inline std::optional<double> as_number(const pybind11::object& given) {
   const double number = PyFloat_AsDouble(given.ptr());
   if (!PyErr_Occurred()) return number;
@@ -18,7 +18,7 @@ inline std::string class_name(const pybind11::object& own) {
   return pybind11::str(pybind11::type::of(own).attr("__name__"));
 }
 
-// What it raises comes through, with a note (PEP 678) of the class and the method.
+// Calls a method. An exception passes through, with a note (PEP 678) that names the class and the method.
 template <class... Given>
 pybind11::object ask_reader(const pybind11::object& own, const char* method, Given&&... given) {
   try {

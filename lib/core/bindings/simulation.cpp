@@ -77,7 +77,7 @@ py::dict link_columns(const std::vector<SimulatedLink::Counts>& counts) {
   return kept;
 }
 
-// A call that has the simulator to itself.
+// Makes a call that has the simulator to itself.
 template <class Result, class... Arguments>
 auto alone(Result (*call)(Simulator&, Arguments...)) {
   return [call](Simulator& simulator, Arguments... arguments) -> Result {
@@ -93,7 +93,7 @@ auto alone(Result (Simulator::*call)(Arguments...)) {
   };
 }
 
-// What Python gives a window, which may be no number.
+// Reads what Python gives a window, which may be no number.
 double segments_in(const py::object& given, const std::string& what) {
   const std::optional<double> segments = as_number(given);
   if (!segments)
@@ -133,7 +133,7 @@ struct TcpProperties {
   }
 };
 
-// A congestion control alone, told by hand what a sender would tell it.
+// A congestion control alone. Its user tells it what a sender would tell it.
 class ControlStand {
  public:
   ControlStand(const std::string& name, std::shared_ptr<TcpSettings> tcp)
@@ -166,7 +166,7 @@ class ControlStand {
   double pacing_rate() const { return control_->pacing_rate(); }
   const char* phase() const { return control_->phase(); }
 
-  // Of those that own the window, event by event; times are in picoseconds.
+  // For controls that own the window, event by event; times are in picoseconds.
   void hear(Time now, double segments, double marked_segments) {
     Delivery delivery{};
     delivery.now = now;
@@ -178,7 +178,7 @@ class ControlStand {
             bool application_limited) {
     control_->on_lost(window, {now, segment, in_flight_at_departure, lost_since, total_delivered, application_limited});
   }
-  // True where what is sent now is no measure.
+  // True where what is sent now does not measure the path.
   bool measure(Time now, const std::map<std::string, double>& told, const std::string& state) {
     RateSample sample{now};
     const auto number = [&](const char* name) { return told.at(name); };
@@ -321,7 +321,7 @@ void bind_simulation(py::module_& module) {
       py::arg("control"), py::arg("subflows"), py::arg("place"),
       "Segments that a loss leaves a subflow; subflows as coupled_growth takes them.");
 
-  // Whoever makes one names all fields.
+  // The caller has to name all fields.
   py::class_<TcpSettings, std::shared_ptr<TcpSettings>> tcp_settings(
       module, "TcpSettings", "How a flow speaks TCP, as netrepro.networks.compiled.tcp_settings writes it.");
   tcp_settings.def(py::init([](const py::kwargs& values) {
@@ -423,7 +423,7 @@ void bind_simulation(py::module_& module) {
            "one spread it. Of datagrams: rate in bit/s, packet_bytes.")
       .def("start_after", alone(&Simulator::start_after), "A flow of TCP starts when another one is complete.")
       .def("give_control", alone(+[](Simulator& simulator, std::uint32_t flow, py::object make) {
-             // Held by the simulator, which is destroyed under the lock.
+             // The simulator holds `make`, and is destroyed under the lock.
              simulator.give_control(flow, [make = std::move(make)]() -> std::unique_ptr<CongestionControl> {
                const py::gil_scoped_acquire lock;
                return std::make_unique<PythonControl>(make());

@@ -188,7 +188,7 @@ class BoundPacketReader : public PacketSink {
     comments_.emplace_back(packet.comment);
   }
   std::size_t packets() const { return time_us_.size(); }
-  // What was read since the last call.
+  // Returns what was read since the last call.
   py::dict take() {
     py::dict out;
     out["heads"] = copy_out(heads_, packets(), kept_bytes_);

@@ -10,7 +10,7 @@ namespace py = pybind11;
 
 namespace {
 
-// Each number is made once; a clause is a list of references to them.
+// Each number is one Python object; a clause is a list of references to these.
 void for_each_clause(const std::vector<std::int32_t>& clauses, const py::function& function) {
   std::int32_t most = 0;
   for (const std::int32_t number : clauses) most = std::max(most, std::abs(number));
