@@ -2,8 +2,8 @@
 /*
  * /dev/door: two descriptors of the process that this kernel is, named on its command line (door=READ,WRITE).
  *
- * A read blocks the whole kernel until the outside has written, so that virtual time stands still while the outside
- * thinks. A console would let it jump.
+ * A read blocks the whole kernel until the outside has written. So virtual time stands still while the outside thinks;
+ * with a console it would jump.
  */
 #include <linux/fs.h>
 #include <linux/init.h>

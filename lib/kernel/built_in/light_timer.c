@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * All light timers, and one event of time travel's for the next of them: a timer of the kernel's for each costs several
- * times as much. Such a timer comes a nanosecond after its time, and so do these.
+ * All light timers share one event of time travel, which is for the next of them. A timer of the kernel's own for each
+ * would cost several times as much. The kernel's timers come a nanosecond after their time, and so do these.
  */
 #include <linux/init.h>
 #include <linux/irqflags.h>

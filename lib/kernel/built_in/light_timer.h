@@ -11,6 +11,6 @@ struct light_timer {
 };
 
 void light_timer_init(struct light_timer *timer, void (*ring)(struct light_timer *timer));
-void light_timer_set(struct light_timer *timer, u64 at_ns); /* in place of the time that it has */
+void light_timer_set(struct light_timer *timer, u64 at_ns); /* replaces the time that it has */
 void light_timer_stop(struct light_timer *timer);
 #endif

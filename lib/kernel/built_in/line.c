@@ -2,13 +2,13 @@
 /*
  * A queue discipline "line": one direction of a cable, as an experiment describes it.
  *
- * Packets wait in the queue discipline inside it (its only child, any kind), are sent one after the other at the
- * line's rate, and then travel: for the delay, longer or shorter by a jitter that keeps their order, some of them lost,
- * some held back so that those behind overtake. The one that is being sent is not in the queue. A sender's socket is
- * told that a packet has gone when its last bit has left, as by a network card.
+ * Packets wait in the queue discipline inside it (its only child, of any kind), and are sent one after the other at the
+ * line's rate. Then they travel for the delay, longer or shorter by a jitter that keeps their order. Some of them are
+ * lost, and some are held back so that those behind overtake. The packet that is being sent is not in the queue. A
+ * sender's socket is told that a packet has gone when its last bit has left, as by a network card.
  *
- * What happens to packets is written to a descriptor of the process that this kernel is: no program inside spends time
- * on it. See struct line_event, which netrepro/emulation/virtual/events.py reads.
+ * What happens to packets is written to a descriptor of the process that this kernel is, so that no program inside
+ * spends time on it. See struct line_event, which netrepro/emulation/virtual/events.py reads.
  */
 #include <linux/errno.h>
 #include <linux/export.h>
@@ -91,14 +91,14 @@ struct line {
 	struct line_parameters wanted;
 	struct Qdisc *queue;
 	struct sk_buff *sending;
-	u64 started, sent_at, remainder; /* of the line's rate, so that no nanosecond is lost over many packets */
+	u64 started, sent_at, remainder; /* remainder: of the rate, so that no nanosecond is lost over many packets */
 	u64 last_due;
-	struct sk_buff_head wire; /* by the time at which they arrive */
+	struct sk_buff_head wire; /* sorted by the time at which they arrive */
 	struct rnd_state random;
 	struct light_timer timer;
 	struct Qdisc *itself;
-	bool decides_at_arrival; /* its queue does, and nothing that depends on when it is asked for a packet */
-	bool owners_wait; /* sockets have sent packets into it, which are to be told when these have left */
+	bool decides_at_arrival; /* its queue does, and does not depend on when it is asked for a packet */
+	bool owners_wait; /* sockets that have sent packets into it wait to hear that these have left */
 	bool is_late; /* packets may have been sent some time ago: see line_may_be_late */
 	u64 busy_ns, sent_bytes;
 	u32 sent, lost, refused, marked_before, marked_after;
@@ -148,7 +148,7 @@ static void line_event_done(void)
 		line_flush_events();
 }
 
-/* The ports of TCP or UDP, behind a network header of so many bytes. */
+/* Notes the ports of TCP or UDP, behind a network header of so many bytes. */
 static void line_describe_ports(struct line_event *event, struct sk_buff *skb, int header_bytes)
 {
 	__be16 ports[2];
@@ -159,7 +159,7 @@ static void line_describe_ports(struct line_event *event, struct sk_buff *skb, i
 	event->to_port = ntohs(ports[1]);
 }
 
-/* Which packet it is, as an event tells it. */
+/* Says in an event which packet it is. */
 static void line_describe(struct line_event *event, struct sk_buff *skb)
 {
 	event->packet = (u32)(unsigned long)skb;
@@ -187,7 +187,7 @@ static bool line_records(struct line *line)
 	return line->wanted.flags & LINE_RECORD;
 }
 
-/* Times are those at which the kernel got round to it, so that they tell whether it did in time. */
+/* Times are those at which the kernel does the work, so that they show whether it was in time. */
 static void line_note(struct line *line, u8 kind, u64 now, u64 started, const struct line_event *described)
 {
 	struct line_event *event;
@@ -216,7 +216,7 @@ static void line_note_packet(struct line *line, u8 kind, u64 now, u64 started, s
 	line_note(line, kind, now, started, &described);
 }
 
-static struct line *deciding; /* its queue, about a packet, at this moment */
+static struct line *deciding; /* the line whose queue decides about a packet at this moment */
 
 /* A queue has drawn a random number that decides what becomes of a packet (patches/draws.patch, modules/sch_*.c). */
 u64 line_drew(u64 drawn)
@@ -235,7 +235,7 @@ static void line_flush_capture(struct line *line)
 	line->capture_bytes = 0;
 }
 
-/* A record of a pcap of nanoseconds, stamped as the last bit leaves. */
+/* Writes a record of a pcap file of nanoseconds, stamped as the last bit leaves. */
 static void line_capture(struct line *line, struct sk_buff *skb, u64 now)
 {
 	unsigned int kept = min_t(unsigned int, skb->len, CAPTURED_BYTES);
@@ -262,7 +262,7 @@ static u32 line_random(struct line *line)
 	return prandom_u32_state(&line->random);
 }
 
-/* Bell-shaped: twelve even ones have a variance of one. */
+/* A bell-shaped number: the sum of twelve uniform ones has a variance of one. */
 static s64 line_jitter(struct line *line)
 {
 	s64 sum = -6 * 65535;
@@ -317,7 +317,7 @@ static void line_travel(struct Qdisc *sch, struct sk_buff *skb, u64 left)
 		return;
 	}
 	skb_orphan(skb);
-	skb_clear_delivery_time(skb); /* the sender's, which a cable does not carry: fq would take it for its own */
+	skb_clear_delivery_time(skb); /* the sender's, which a cable does not carry; fq would take it for its own */
 	due = max_t(u64, left + max_t(s64, delay, 0), line->last_due);
 	if (line->wanted.reordering && line_random(line) < line->wanted.reordering)
 		due += line->wanted.held_ns;
@@ -327,10 +327,10 @@ static void line_travel(struct Qdisc *sch, struct sk_buff *skb, u64 left)
 	skb_queue_reverse_walk(&line->wire, before)
 		if (line_packet(before)->due <= due)
 			break;
-	__skb_queue_after(&line->wire, before, skb); /* behind the head itself where there is none */
+	__skb_queue_after(&line->wire, before, skb); /* without such a packet, behind the list's head */
 }
 
-/* Ends what has been sent by now, and begins what waits behind it. */
+/* Ends the transmissions that are over by now, and begins those of the packets that wait. */
 static void line_advance(struct Qdisc *sch, u64 now)
 {
 	struct line *line = qdisc_priv(sch);
@@ -349,9 +349,9 @@ static void line_advance(struct Qdisc *sch, u64 now)
 }
 
 /*
- * Whether nobody sees when packets leave, but only when they arrive. One wake-up a packet is then enough: who comes,
- * asks or changes something finds the line as it is by then (line_catch_up), for packets that wait leave in their
- * order, at times that are known, and none of them has a part in what becomes of another but by waiting.
+ * Whether nobody sees when packets leave, but only when they arrive. One wake-up a packet is then enough. A packet that
+ * comes, a question or a change finds the line as it is by then (line_catch_up): packets that wait leave in their
+ * order, at times that are known, and a packet affects others only by waiting.
  */
 static bool line_may_be_late(struct line *line)
 {
@@ -372,7 +372,7 @@ static void line_catch_up(struct Qdisc *sch)
 		line_advance(sch, ktime_get_ns());
 }
 
-/* For what arrives next, or is sent next. */
+/* Sets the timer for the packet that arrives next, or is sent next. */
 static void line_set_timer(struct line *line)
 {
 	struct sk_buff *skb = skb_peek(&line->wire);
@@ -482,7 +482,7 @@ static void line_report(struct line *line)
 	line_flush_events();
 }
 
-/* Until it is asked for packets again. */
+/* Makes the line prompt until it is asked for packets again. */
 static void line_be_prompt(struct Qdisc *sch)
 {
 	struct line *line = qdisc_priv(sch);

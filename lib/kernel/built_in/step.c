@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A queue discipline "step": first in, first out, in a buffer of packets or in a memory that ports of a switch share,
- * with marks (ECN) that the queue's length decides, not its average.
+ * A queue discipline "step": first in, first out, in a buffer of packets or in a memory that ports of a switch share.
+ * The queue's length decides about marks (ECN), not its average.
  *
  * limit: packets; 0 for a shared memory. threshold: an ECN-capable arrival that finds so many packets or more waiting
- * is marked (Alizadeh et al., SIGCOMM 2010); 0 for never. phantom: a queue that nobody waits in, which takes in what
- * leaves and drains at phantom_rate; an ECN-capable packet that leaves it with more than phantom_bytes is marked
- * (HULL, Alizadeh et al., NSDI 2012). Shared: all ports that name the same memory have its bytes in common, a port
- * takes what fits as long as no more waits there than alpha times what is free (Choudhury and Hahne, ToN 1998).
+ * is marked (Alizadeh et al., SIGCOMM 2010); 0 for never. phantom: a queue in which nothing waits; it takes in what
+ * leaves and drains at phantom_rate. An ECN-capable packet that leaves it with more than phantom_bytes is marked (HULL,
+ * Alizadeh et al., NSDI 2012). Shared: all ports that name the same memory have its bytes in common. A port takes a
+ * packet that fits as long as less waits there than alpha times what is free (Choudhury and Hahne, ToN 1998).
  */
 #include <linux/init.h>
 #include <linux/ktime.h>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/streams: a source and a sink for sockets that a program has connected, so that no system call of its own is
- * spent on a segment or a datagram.
+ * /dev/streams: a source and a sink for sockets that a program has connected, so that the program spends no system call
+ * on a segment or a datagram.
  *
- * A source writes zeros whenever the socket takes some, a sink discards what has come as it comes: each in the moment
- * in which a program that waits would be woken. Of UDP, a source sends zeros at the times that it is given, and a sink
- * counts. All else, and the socket itself, stays the program's: options, errors, the end. A read of the device gives
- * the ends of streams that have come as far as they were to go, with the time; a poll tells when there are some. See
- * TrafficGenerator in core/sockets, whose structs of requests are those below.
+ * A source writes zeros whenever the socket takes some; a sink discards data as they come. Each acts at the moment at
+ * which a program that waits would be woken. For UDP, a source sends zeros at the times that it is given, and a sink
+ * counts. All else stays the program's, the socket itself, too: options, errors, the end. A read of the device gives
+ * the streams that have reached their goal, with the time; a poll tells when there are some. See TrafficGenerator and
+ * KernelStreams in core/sockets; the latter has the structs of requests below.
  */
 #include <linux/bvec.h>
 #include <linux/file.h>
@@ -31,27 +31,27 @@
 
 #include "light_timer.h"
 
-/* Of both: attaches the end, or tells one that is attached how far it has to go; answers how far it has come. */
+/* For a source or a sink: attaches it, or tells an attached one how far to go. The answer is how far it has come. */
 struct stream_request {
 	s32 socket;
 	u32 number; /* by which the program knows it */
 	u64 bytes; /* how far it is to go */
 	u64 done, done_at_ns; /* CLOCK_MONOTONIC; 0 before */
-	u32 window; /* of a sink: what bounds the receive window, 0 for nothing */
+	u32 window; /* for a sink: the bound of the receive window, 0 for none */
 	u32 unused;
 };
 
-/* Of a source of datagrams, in place of what is left of the last order: when they are to leave, in order. */
+/* For a source of datagrams: when they are to leave, in order. It replaces what is left of the last order. */
 struct datagrams_request {
 	s32 socket;
 	u32 number; /* by which the program knows it; it hears when the last has left */
 	u64 times; /* address of CLOCK_MONOTONIC's, s64 */
-	u64 late; /* address for s64: by how many ns those of the last order that have left did so too late */
-	u32 count; /* of times; answers that of late ones */
+	u64 late; /* address for s64: how many ns too late each datagram of the last order left */
+	u32 count; /* of times; the answer is how many of the last order have left */
 	u32 payload_bytes;
 };
 
-/* Of a sink of datagrams: attaches it, and answers how many have come. */
+/* For a sink of datagrams: attaches it. The answer is how many have come. */
 struct datagrams_count {
 	s32 socket;
 	u32 unused;
@@ -69,7 +69,7 @@ struct stream_event {
 #define DATAGRAMS_SEND _IOWR('s', 3, struct datagrams_request)
 #define DATAGRAMS_COUNT _IOWR('s', 4, struct datagrams_count)
 
-#define WRITTEN_PAGES 16 /* at once: what a program writes */
+#define WRITTEN_PAGES 16 /* that are written at once, as by a program */
 #define TAUGHT_BYTES 65536 /* see stream_bound */
 #define MOST_TIMES 4096 /* of an order of datagrams */
 
@@ -84,7 +84,7 @@ struct streams {
 };
 
 struct stream_end {
-	struct streams *streams; /* NULL once nobody hears of it */
+	struct streams *streams; /* NULL once the device is closed */
 	struct list_head with, finished;
 	struct sock *sock;
 	void (*destruct)(struct sock *sk);
@@ -95,13 +95,13 @@ struct stream_end {
 
 enum datagram_role { DATAGRAM_SOURCE = 1, DATAGRAM_SINK = 2 };
 
-/* Both ends of a datagram's way; bytes, done: datagrams. */
+/* A source or a sink of datagrams; `bytes` and `done` count datagrams. */
 struct datagram_end {
 	struct stream_end end;
 	enum datagram_role role;
 	struct light_timer timer;
 	struct tasklet_struct send; /* no packet is sent from a timer's interrupt itself */
-	s64 *times; /* as far as they have left: how late */
+	s64 *times; /* for those that have left: how late they were */
 	u32 payload_bytes;
 	u64 until_ns, in_time;
 };
@@ -153,7 +153,7 @@ static void stream_fill(struct stream_end *end)
 	end->busy = false;
 }
 
-/* The first full segment teaches the kernel what a packet weighs, and it sets the window's bound anew. */
+/* From the first full segment the kernel learns how much memory a packet takes, and sets the window's bound anew. */
 static void stream_bound(struct stream_end *end, u64 before)
 {
 	if (end->window && before < TAUGHT_BYTES)
@@ -182,7 +182,7 @@ static void stream_drain(struct stream_end *end)
 	stream_finish(end);
 }
 
-/* Once half of its room is free, as a program that waits is woken: each write pushes, a push is answered at once. */
+/* Waits until half of the room is free, as for a program: each write is pushed, and a push is answered at once. */
 static void stream_write_space(struct sock *sk)
 {
 	if (!__sk_stream_is_writeable(sk, 1) || !sk->sk_socket)
@@ -214,7 +214,7 @@ static void stream_init(struct stream_end *end, struct streams *streams, struct 
 	spin_lock_bh(&streams_lock);
 	list_add_tail(&end->with, &streams->ends);
 	spin_unlock_bh(&streams_lock);
-	/* From now on it also sends from interrupts. */
+	/* From now on the socket also sends from interrupts. */
 	sk->sk_allocation = GFP_ATOMIC;
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 2, 0)
 	sk->sk_use_task_frag = false;
@@ -298,7 +298,7 @@ static void datagrams_send(struct tasklet_struct *tasklet)
 		}
 		source->times[end->done++] = late;
 		iov_iter_bvec(&message.msg_iter, WRITE, zeros, WRITTEN_PAGES, source->payload_bytes);
-		/* What a full buffer refuses is lost, as to a program that goes on. */
+		/* A datagram that a full buffer refuses is lost, as with a program that goes on. */
 		sk->sk_prot->sendmsg(sk, &message, source->payload_bytes);
 		if (end->done == end->bytes)
 			stream_tell(end);
@@ -340,7 +340,7 @@ static void datagrams_destruct(struct sock *sk)
 	destruct(sk);
 }
 
-/* The end of the socket, which is attached where it is none yet. */
+/* Returns the end of the socket, and attaches one where there is none yet. */
 static struct datagram_end *datagrams_of(struct streams *streams, struct socket *sock, enum datagram_role role)
 {
 	struct udp_tunnel_sock_cfg hooks = { .encap_type = 1, .encap_destroy = datagrams_close };

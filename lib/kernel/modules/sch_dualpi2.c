@@ -3,14 +3,15 @@
  * A queue discipline "dualpi2": the dual queue of L4S (RFC 9332, appendix A), which Linux has only since 6.17.
  *
  * Packets of L4S flows (ECT(1), or marked before) wait in a queue of their own. At each update a probability p follows
- * the longer of both delays: by alpha times how far it is from the target, and beta times its change. Classic packets
- * are dropped, or marked where they can be, with probability p^2, L4S packets marked with `coupling` times p, and all
- * that have waited longer than a step behind two others or more. The L4S queue goes first, but while both hold packets
- * the classic one has its share of the bytes. With coupling times p above 1 L4S packets are dropped too, and nothing is
- * marked in place of a drop. While less than two full packets wait nothing is drawn.
+ * the longer of both delays: it changes by alpha times how far the delay is from the target, and by beta times its
+ * change. Classic packets are dropped, or marked where they can be, with probability p^2. L4S packets are marked with
+ * `coupling` times p, and whenever they have waited longer than a step and had found two or more in their queue. The
+ * L4S queue goes first, but while both hold packets the classic one has its share of the bytes. With coupling times p
+ * above 1, L4S packets are dropped, too, and nothing is marked in place of a drop. While less than two full packets
+ * wait, nothing is drawn.
  *
- * Linux's own updates p by a timer. This one works off the updates when it is next called: nothing joins or leaves in
- * between. They happen at multiples of their interval on the kernel's clock.
+ * Linux's own discipline updates p by a timer. This one works off the updates when it is next called, since nothing
+ * joins or leaves in between. They happen at multiples of their interval on the kernel's clock.
  */
 #include <linux/ktime.h>
 #include <linux/math64.h>
@@ -40,7 +41,7 @@ struct dualpi2_parameters {
 struct dualpi2 {
 	struct dualpi2_parameters wanted;
 	struct sk_buff_head l4s, classic;
-	s64 p, credit; /* credit: of the classic queue, in millionths of a byte; above 0 it is its turn */
+	s64 p, credit; /* credit: of the classic queue, in millionths of a byte; above 0 it is that queue's turn */
 	s64 delay_before;
 	u64 next_update;
 };

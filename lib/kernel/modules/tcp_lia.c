@@ -4,14 +4,14 @@
  * take no more of a bottleneck than one TCP would. Slow start and halving are Reno's.
  *
  * MPTCP does not tell a control whose subflow it serves. Sockets of one host with the same mark (SO_MARK, which MPTCP
- * hands on to its subflows) are taken for those of one connection; without a mark a socket is alone.
+ * hands on to its subflows) count as those of one connection; a socket without a mark is alone.
  */
 #include <linux/module.h>
 #include <linux/math64.h>
 #include <net/tcp.h>
 
 #define RATE_SHIFT 24		/* of segments a us */
-#define SEGMENT (1U << 16)	/* the window's growth is counted in parts of one */
+#define SEGMENT (1U << 16)	/* the window's growth is counted in parts of a segment */
 
 struct lia {
 	struct list_head node;
@@ -55,8 +55,8 @@ static bool of_one_connection(const struct sock *one, const struct sock *other)
 }
 
 /*
- * By how much a segment that is acknowledged opens the window: the greatest window over squared round trip, over the
- * square of the sum of windows over round trips; but no more than Reno's. (Section 3, alpha over the total window.)
+ * By how much an acknowledged segment opens the window: the greatest window over squared round trip, divided by the
+ * square of the sum of windows over round trips. It is at most Reno's growth. (Section 3, alpha over the total window.)
  */
 static u32 growth(struct sock *sk)
 {

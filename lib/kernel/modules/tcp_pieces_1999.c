@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * piece_counting: Reno whose window grows with every acknowledgement of something new, though it be a part of a segment.
+ * piece_counting: Reno whose window grows with every acknowledgement of new data, even of a part of a segment.
  *
  * This kernel's own controls, and ack_counting, hear only of acknowledgements that cover a whole segment. Losses are
- * found and repaired as this kernel does.
+ * found and repaired as in this kernel.
  */
 #include <linux/module.h>
 #include <net/tcp.h>

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * TCP Prague (draft-briscoe-iccrg-prague-congestion-control), a sender of L4S (RFC 9331), by the rules of the
- * simulator's (lib/core/congestion/prague.hpp): the window falls by half the share of marked segments, a moving average,
- * and by half for a loss; it grows for each segment that comes without a mark, also while it is being reduced; it has
- * fractions, which whole windows follow by a segment at each acknowledgement; and it is paced.
+ * simulator's control (lib/core/congestion/prague.hpp). The window falls by half the share of marked segments, a moving
+ * average, and by half for a loss. It grows for each segment that comes without a mark, also while it is being reduced.
+ * It has fractions, which whole windows follow by a segment at each acknowledgement. It is paced.
  *
- * After rounds_before rounds outside slow start a round trip below virtual_round_trip_us is as good as that: the window
- * grows by the square of its share, and is reduced and the average updated once a virtual round trip at most.
+ * After rounds_before rounds outside slow start a round trip below virtual_round_trip_us counts like that one. The
+ * window grows by the square of their ratio, and it is reduced and the average updated at most once a virtual round
+ * trip.
  *
- * What this kernel lacks, AccECN, is replaced: acknowledgements echo marks as DCTCP's do (RFC 8257, section 3.2), so
- * both ends need this control. The kernel's TCP sends ECT(0) only: a hook makes it ECT(1) in packets of these sockets,
- * acknowledgements among them.
+ * This kernel lacks AccECN. Instead, acknowledgements echo marks as DCTCP's do (RFC 8257, section 3.2), so both ends
+ * need this control. The kernel's TCP sends ECT(0) only. A hook makes it ECT(1) in packets of these sockets, also in
+ * acknowledgements.
  */
 #include <linux/math64.h>
 #include <linux/module.h>
@@ -30,7 +31,7 @@ module_param(rounds_before, uint, 0644);
 #define WINDOW_BITS 24		/* of a window's fraction */
 #define SEGMENT (1ULL << WINDOW_BITS)
 #define ALPHA_BITS 20
-#define SHARE_BITS 12		/* twice, a share's square has as many as a window */
+#define SHARE_BITS 12		/* a share's square has twice as many, as a window has */
 #define GAIN_LOG 4
 #define LEAST_WINDOW 2
 
@@ -97,7 +98,7 @@ static void prague_init(struct sock *sk)
 	pace(sk, ca->window, true);
 }
 
-/* Segments a round trip, in fractions of one. */
+/* By how many segments the window grows in a round trip, in fractions of a segment. */
 static u64 increase(const struct sock *sk)
 {
 	u32 round_trip = round_trip_us(sk);
@@ -109,7 +110,7 @@ static u64 increase(const struct sock *sk)
 	return share * share;
 }
 
-/* No average is taken before there is proof that somebody marks. */
+/* The average is not updated before there is proof that some queue marks. */
 static void take_round(struct sock *sk)
 {
 	struct prague *ca = inet_csk_ca(sk);
@@ -132,7 +133,7 @@ static void take_round(struct sock *sk)
 		ca->rounds++;
 }
 
-/* Every acknowledgement, in every state. */
+/* Called for every acknowledgement, in every state. */
 static void prague_cong_control(struct sock *sk, u32 ack, int flag, const struct rate_sample *sample)
 {
 	struct prague *ca = inet_csk_ca(sk);
@@ -168,7 +169,7 @@ static void prague_cong_control(struct sock *sk, u32 ack, int flag, const struct
 	     window < tp->snd_ssthresh / 2);
 }
 
-/* For a mark, and before set_state for a loss. */
+/* Called for a mark, and before set_state for a loss. */
 static u32 prague_ssthresh(struct sock *sk)
 {
 	struct prague *ca = inet_csk_ca(sk);
@@ -190,7 +191,7 @@ static void prague_set_state(struct sock *sk, u8 state)
 
 	if (state < TCP_CA_Recovery || from >= TCP_CA_Recovery)
 		return;
-	if (from < TCP_CA_CWR) { /* what prague_ssthresh has just done was for a mark */
+	if (from < TCP_CA_CWR) { /* takes back what prague_ssthresh has just done, as for a mark */
 		ca->window = ca->before_mark;
 		ca->reduced_at = ca->reduced_before;
 	}
@@ -217,7 +218,7 @@ static void echo(struct sock *sk, bool mark)
 		tp->ecn_flags &= ~TCP_ECN_DEMAND_CWR;
 }
 
-/* The receiver: each acknowledgement is of segments that all had a mark, or all had none. */
+/* For the receiver: each acknowledgement is of segments that all had a mark, or all had none. */
 static void prague_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);

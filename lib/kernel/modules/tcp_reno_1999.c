@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Reno as senders of 1999 and their simulators had it, for whoever wants to run their papers again:
+ * Reno as in senders of 1999 and their simulators, to run papers of that time again:
  *
  * ack_counting    the window grows by acknowledgements, whatever they acknowledge
  * paced_reno      segments leave at window over smoothed round trip, times net.ipv4.tcp_pacing_ss_ratio or _ca_ratio,
  *                 from the first one on
  * paced_counting  both
  *
- * Losses are found and repaired as this kernel does.
+ * Losses are found and repaired as in this kernel.
  */
 #include <linux/module.h>
 #include <net/tcp.h>
 
-#define UNPACED_SEGMENTS 10	/* that a connection has to have sent before the kernel paces any */
+#define UNPACED_SEGMENTS 10	/* which a connection has to have sent before the kernel paces it */
 
 static void pace_from_the_first_on(struct sock *sk)
 {
@@ -22,7 +22,7 @@ static void pace_from_the_first_on(struct sock *sk)
 	WRITE_ONCE(sk->sk_pacing_status, SK_PACING_NEEDED);
 }
 
-/* Asked before anything is sent: the kernel's own rate, which it sets after each acknowledgement, gives way. */
+/* Called before anything is sent. It replaces the kernel's own rate, which is set after each acknowledgement. */
 static u32 rate_of_window(struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * SUSS (Arghavani et al., SIGCOMM 2024): CUBIC (RFC 9438) with HyStart, whose slow start multiplies the window by four
+ * SUSS (Arghavani et al., SIGCOMM 2024): CUBIC (RFC 9438) with HyStart. Its slow start multiplies the window by four
  * instead of two in its first rounds, as long as the acknowledgements of a round come soon and without delay.
  *
- * A round's blue part is clocked by acknowledgements; its red part, what is sent beyond a doubling, waits for a guard
- * interval and is then paced over most of the round trip. Acknowledgements of red segments open no window.
+ * A round's blue part is clocked by acknowledgements. Its red part, which is what is sent beyond a doubling, waits for
+ * a guard interval and is then paced over most of the round trip. Acknowledgements of red segments open no window.
  *
- * With fourfold_rounds=0 it is CUBIC alone, with rounds of HyStart that begin as one likes: before 2025 Linux began
- * them only once the window had 16 segments, so that all of them began in the middle (rounds_from_start=0). So are
+ * With fourfold_rounds=0 it is CUBIC alone. rounds_from_start says how rounds of HyStart begin: before 2025 Linux began
+ * them only once the window had 16 segments, so that all of them began in the middle (rounds_from_start=0). CUBIC
+ * alone, too, are
  *
  * cubic_counting  whose window grows by acknowledgements, whatever they acknowledge
  * cubic_paced     which paces, where it is asked to, from the first segment on
- * cubic_both
+ * cubic_both      which does both
  */
 #include <linux/module.h>
 #include <net/tcp.h>
@@ -26,12 +27,12 @@ module_param(rounds_from_start, bool, 0644);
 
 #define KEPT 717		/* of the window after a loss, in 1024ths */
 #define RENO_ACKS 15		/* a Reno of the same loss rate grows by a segment in 15/8 windows */
-#define TRAIN_US 2000		/* acknowledgements that follow each other so closely are of one train */
+#define TRAIN_US 2000		/* acknowledgements that follow each other this closely are of one train */
 #define LOW_WINDOW 16		/* below it HyStart does not look */
 #define SAMPLES 8
 #define LEAST_ROUND_TRIP_US 10000
-#define UNPACED_SEGMENTS 10	/* that a connection has to have sent before the kernel paces any */
-#define AT_ONCE (1UL << 34)	/* bytes a second: as good as not paced, and yet asked after each segment */
+#define UNPACED_SEGMENTS 10	/* which a connection has to have sent before the kernel paces it */
+#define AT_ONCE (1UL << 34)	/* bytes a second: hardly paced, but the control is still asked after each segment */
 
 /* guarding: the blue part is being sent; pacing: the red part is; off: what is left is CUBIC. */
 enum mode { CLOCKED, GUARDING, PACING, OFF };
@@ -129,7 +130,7 @@ static void back_to(struct sock *sk, enum mode mode)
 	ca->mode = mode;
 }
 
-/* Slow start ends here; what was let into the network faster than it delivers is not repeated. */
+/* Slow start ends here. What was let into the network faster than it delivers is not repeated. */
 static void end_slow_start(struct sock *sk)
 {
 	struct suss *ca = inet_csk_ca(sk);
@@ -142,7 +143,7 @@ static void end_slow_start(struct sock *sk)
 	ca->found = true;
 }
 
-/* How long the train lasts that this acknowledgement is part of, and what is too long: half of the least round trip. */
+/* Whether the train that this acknowledgement is part of is too long: longer than half of the least round trip. */
 static bool train_is_long(struct sock *sk, int doubled)
 {
 	struct suss *ca = inet_csk_ca(sk);
@@ -152,7 +153,7 @@ static bool train_is_long(struct sock *sk, int doubled)
 	if (now - ca->train_last > TRAIN_US)
 		return false;
 	ca->train_last = now;
-	if (rate)	/* as the kernel allows for packets that are handed on together */
+	if (rate)	/* the kernel's allowance for packets that are handed on together */
 		most += min_t(u64, USEC_PER_MSEC, div64_u64((u64)sk->sk_gso_max_size * 4 * USEC_PER_SEC, rate));
 	if (ca->mode != OFF || sk->sk_pacing_status == SK_PACING_NONE)
 		most /= 2;
@@ -169,7 +170,7 @@ static bool round_trips_grew(struct suss *ca, u32 round_trip)
 	return ca->round_smallest > ca->smallest + clamp(ca->smallest / 8, 4000U, 16000U);
 }
 
-/* Every acknowledgement, before the window grows. */
+/* Called for every acknowledgement, before the window grows. */
 static void suss_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 {
 	struct suss *ca = inet_csk_ca(sk);
@@ -201,7 +202,7 @@ static void suss_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 	grew = round_trips_grew(ca, round_trip);
 	if (!hystart)
 		return;
-	/* The train is of the blue part alone, and so as many times shorter as the window is larger. */
+	/* The train is of the blue part alone. So it is as many times shorter as the window exceeds a doubling. */
 	if (!ca->cap && ca->mode == CLOCKED && ca->colour != RED) {
 		if (train_is_long(sk, ca->paced_rounds))
 			ca->cap = tcp_snd_cwnd(tp) + ca->blue_acked * ((1 << ca->paced_rounds) - 1);
@@ -212,7 +213,7 @@ static void suss_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 		end_slow_start(sk);
 }
 
-/* Trains double with the window, and delays grow as they did: would HyStart find either sign in the next round? */
+/* Whether HyStart will find neither sign in the next round, if trains double with the window and delays grow as now. */
 static bool may_quadruple(struct sock *sk, u32 train)
 {
 	struct suss *ca = inet_csk_ca(sk);
@@ -275,7 +276,7 @@ static void follow_rounds(struct sock *sk, u32 acked)
 		blue = ca->initial_window << min(ca->round - 1, 16);	/* in 2^31 bytes */
 		ca->tail = ca->head + blue * tp->mss_cache;
 		train = now_us(sk) - ca->blue_start;
-		if (ca->blue_acked)	/* between so many segments there is a gap less */
+		if (ca->blue_acked)	/* one gap less than segments; the present one is not counted yet */
 			train = div_u64((u64)train * blue, 2 * ca->blue_acked);
 		ca->quadruples = ca->quadruples && may_quadruple(sk, train);
 		if (ca->quadruples)
@@ -285,7 +286,7 @@ static void follow_rounds(struct sock *sk, u32 acked)
 		ca->blue_acked += acked;
 }
 
-/* Asked whenever something might be sent. */
+/* Called whenever something might be sent. */
 static u32 suss_before_sending(struct sock *sk)
 {
 	struct suss *ca = inet_csk_ca(sk);
@@ -374,7 +375,7 @@ static u32 suss_ssthresh(struct sock *sk)
 
 	back_to(sk, OFF);
 	ca->epoch = 0;
-	/* Who lost before reaching the last plateau leaves room for others. */
+	/* A flow that loses before it reaches the last plateau leaves room for others. */
 	ca->last_maximum = window < ca->last_maximum ? window * (1024 + KEPT) / 2048 : window;
 	return max(window * KEPT / 1024, 2U);
 }
@@ -392,7 +393,7 @@ static void suss_set_state(struct sock *sk, u8 state)
 	begin_hystart_round(sk);
 }
 
-/* An epoch is time in which the window could grow. */
+/* An epoch is only time in which the window could grow. */
 static void suss_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 {
 	struct suss *ca = inet_csk_ca(sk);

@@ -1,4 +1,4 @@
-/* Reno in a module: half after a loss, a segment a round. */
+/* Reno in a module: the window halves after a loss and grows by a segment a round. */
 #include <linux/module.h>
 #include <net/tcp.h>
 
