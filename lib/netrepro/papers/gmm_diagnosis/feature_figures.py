@@ -129,5 +129,5 @@ def draw_sequences(runs: Runs) -> Figure:
     figure.set_size_inches(8.4, 4.2)
     draw_groups(axis, table, "accuracy", LOOKS)
     axis.set_ylim(0, 1.02)
-    axis.legend(title="", loc="lower right")
+    share_legend(figure)
     return figure
