@@ -176,10 +176,10 @@ def name_ticks(axis: Axes, which: str, values: Iterable[float]) -> None:
     the one before it is left out; its tick stays."""
     ticks = sorted(set(values))
     names = [f"{tick:g}" for tick in ticks]
-    getattr(axis, f"set_{which}ticks")(ticks, names)
-    (axis.xaxis if which == "x" else axis.yaxis).set_minor_locator(NullLocator())
-    if which == "x":
-        axis.set_xticks(ticks, _apart(axis, ticks, names))
+    own = axis.xaxis if which == "x" else axis.yaxis
+    own.set_ticks(ticks)
+    own.set_minor_locator(NullLocator())
+    own.set_ticklabels(_apart(axis, ticks, names) if which == "x" else names)
 
 
 def _apart(axis: Axes, ticks: Sequence[float], names: Sequence[str]) -> list[str]:
