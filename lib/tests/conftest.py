@@ -124,7 +124,7 @@ def pretended_runs(finished_echo: Path, monkeypatch: pytest.MonkeyPatch) -> None
             results = folder / run_folder.RESULTS
             results.write_text(results.read_text().replace('"paper": "echo"', f'"paper": "{job.slug}"'))
         of_job = ("slug", "name", "budget_s", "fingerprint", "parameters", "command")
-        return Status(outcome="ok", seconds=0, library_code=job.code, **{name: getattr(job, name) for name in of_job})
+        return Status(outcome="ok", seconds=0, code=job.code, **{name: getattr(job, name) for name in of_job})
 
     monkeypatch.setattr(lanes, "supervise", supervise)
 

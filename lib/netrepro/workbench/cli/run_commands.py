@@ -152,7 +152,7 @@ def sweep(
 
 def _ended(report: RunReport) -> dict[str, Any]:
     """Describe the end of a run as JSON: every notebook, and every claim of the notebooks that ended well."""
-    left_out = {"log_tail", "fingerprint", "library_code"}
+    left_out = {"log_tail", "fingerprint", "code"}
     return {
         "interrupted": report.interrupted,
         "notebooks": [status.model_dump(mode="json", exclude=left_out) for status in report.statuses],

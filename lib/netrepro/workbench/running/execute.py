@@ -76,7 +76,7 @@ def execute(job: Job) -> Status:
         cpu_s=used.ru_utime + used.ru_stime,
         peak_mb=used.ru_maxrss / 1024,
         fingerprint=job.fingerprint,
-        library_code=job.code,
+        code=job.code,
         parameters=job.parameters,
         heading=position.heading,
         cell=position.cell,

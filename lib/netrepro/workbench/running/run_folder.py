@@ -158,7 +158,7 @@ class Status(BaseModel):
     cpu_s: Used = 0.0  # processor time of the kernel and of the processes that it started and waited for
     peak_mb: Used = 0.0  # memory of the largest of these processes
     fingerprint: str = ""
-    library_code: str = ""  # hash of the library that ran it
+    code: str = ""  # hash of the library that ran it
     parameters: dict[str, Any] = {}
     folder: Path | None = None
     heading: str = ""  # the last Markdown heading above the failing cell

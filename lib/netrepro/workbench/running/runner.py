@@ -240,7 +240,7 @@ class _Settings:
     patience: float
     scheduler: str | None = None
     variants: bool = False
-    library_code: str = field(default_factory=_library)
+    code: str = field(default_factory=_library)
     word: str = field(default_factory=unique_word)  # ends the name of each unfinished folder
 
 
@@ -421,10 +421,10 @@ def _plan_one(
             notebook.slug,
             standard | values,
             root,
-            code_of(notebook.slug, tier) or settings.library_code,
+            code_of(notebook.slug, tier) or settings.code,
             inputs,
         ),
-        code=settings.library_code,
+        code=settings.code,
     )
     return _Planned(job, final, lane, declared.last, run_folder.expected_s(job, final, f"{settings.profile}/{tier}"))
 
@@ -470,7 +470,7 @@ def _take_over(item: _Planned, report: RunReport, on_event: Callable[[Event], No
     status = run_folder.good_status(item.final)
     if item.last or status is None or status.fingerprint != item.job.fingerprint:
         return False
-    if same_library and status.library_code != item.job.code:
+    if same_library and status.code != item.job.code:
         return False
     status.reused = True
     report.statuses.append(status)

@@ -219,7 +219,7 @@ def _status(job: Job, folder: Path, code: int | None, stopped: Outcome | None, w
     if stopped:
         status.outcome, status.exception = stopped, why
     status.slug, status.name, status.command, status.budget_s = job.slug, job.name, job.command, job.budget_s
-    status.parameters, status.fingerprint, status.library_code = job.parameters, job.fingerprint, job.code
+    status.parameters, status.fingerprint, status.code = job.parameters, job.fingerprint, job.code
     status.folder, status.stays, status.reused = None, None, False
     if not status.ok and not status.log_tail:
         status.log_tail = _tail(folder / run_folder.LOG)
