@@ -172,9 +172,11 @@ def draw_bars(
 
 
 def name_ticks(axis: Axes, which: str, values: Iterable[float]) -> None:
-    """Set ticks at just these values of the "x" or "y" axis, in plain numbers. On the x axis a number that would touch
-    the one before it is left out; its tick stays."""
-    ticks = sorted(set(values))
+    """Set ticks at just these values of the "x" or "y" axis, in plain numbers; NaN, a value that this tier does not
+    measure, has none. On the x axis a number that would touch the one before it is left out; its tick stays."""
+    ticks = sorted({value for value in values if np.isfinite(value)})
+    if not ticks:
+        return
     names = [f"{tick:g}" for tick in ticks]
     own = axis.xaxis if which == "x" else axis.yaxis
     own.set_ticks(ticks)

@@ -82,7 +82,8 @@ def test_names_of_places_do_not_touch_and_as_many_as_fit_are_there(columns):
         boxes = [text.get_window_extent(canvas.get_renderer()) for text in labels]
         assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
         assert labels[0].get_text() == "0.012" and 3 <= len(labels) < len(places)
-    name_ticks(axes[0], "x", (0.1, 0.9))
+    name_ticks(axes[0], "x", (0.1, 0.9, np.nan))
+    name_ticks(axes[0], "x", [np.nan])  # a reading that this tier does not have
     assert [text.get_text() for text in axes[0].get_xticklabels()] == ["0.1", "0.9"]
 
 
