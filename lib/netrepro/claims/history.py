@@ -77,7 +77,7 @@ def changes_since(version: str, papers: Iterable[str] | None = None) -> pd.DataF
     Raises NetreproError for an unknown paper or release, and as `history`.
     """
     require_whole_history()
-    commit = _release_commit(version)
+    commit = release_commit(version)
     rows: list[list[str]] = []
     for paper in all_papers() if papers is None else map(load_claims, papers):
         now, results = {claim.id: claim for claim in paper.claims}, published_results(paper.paper)
@@ -92,8 +92,9 @@ def changes_since(version: str, papers: Iterable[str] | None = None) -> pd.DataF
     return pd.DataFrame(rows, columns=CHANGE_COLUMNS)
 
 
-def _release_commit(version: str) -> str:
-    """Find the first commit that has the results of a release."""
+def release_commit(version: str) -> str:
+    """Find the first commit that has the results of a release, such as "0.3.0" or "v0.3.0". Raises NetreproError, with
+    the nearest version, where there was none."""
     known: dict[str, str] = {}
     for commit, content in _versions("figures/release.json", json.loads):
         known.setdefault(content["version"], commit.name)

@@ -117,7 +117,8 @@ def test_a_release_is_published_marked_and_tagged(measured, monkeypatch):
     assert subprocess.check_output([*git, "tag"], text=True) == "v0.2.0\n"
     assert subprocess.check_output([*git, "status", "--porcelain"], text=True) == ""
 
-    # What was published after a release is compared with that release.
+    # What was published after a release is compared with that release, whose tag a copy of the repository may lack.
+    subprocess.run([*git, "tag", "--delete", "v0.2.0"], check=True)
     publish_older_run()
     subprocess.run([*git, "commit", "-qam", "older"], check=True)
     assert publish_release("0.3.0", TODAY).empty

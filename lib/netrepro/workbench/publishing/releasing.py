@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from netrepro.claims import Measured, Results, Run, all_papers, load_claims, published_results, write_results
+from netrepro.claims.history import release_commit
 from netrepro.claims.release import Release, read_release, write_release
 from netrepro.claims.scorecard import scorecard
 from netrepro.emulation.tiers import probe_tiers
@@ -357,10 +358,10 @@ def _previous_tag() -> str:
 
 
 def _scorecard_at(commit: str) -> pd.DataFrame:
-    """Return the scorecard that a commit or tag holds. Raises NetreproError where there is none that can be
-    compared."""
+    """Return the scorecard that a commit or tag holds. A release's tag may be absent, as copies of a repository do not
+    always have the tags: then its commit is found. Raises NetreproError where there is none that can be compared."""
     try:
-        text = git("show", f"{commit}:figures/scorecard.csv")
+        text = git("show", f"{_commit_of(commit)}:figures/scorecard.csv")
     except NetreproError:
         problem = f"there is no commit {commit}, or it has no figures/scorecard.csv"
         raise NetreproError(problem, "git fetch --tags, or name another: --since COMMIT") from None
@@ -369,6 +370,11 @@ def _scorecard_at(commit: str) -> pd.DataFrame:
         problem = f"{commit}: figures/scorecard.csv has no column {', '.join(missing)}"
         raise NetreproError(problem, "name a later commit: --since COMMIT")
     return table
+
+
+def _commit_of(name: str) -> str:
+    is_absent_tag = re.fullmatch(r"v\d+\.\d+\.\d+", name) and not git("tag", "--list", name)
+    return release_commit(name) if is_absent_tag else name
 
 
 def changed_verdicts(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
