@@ -38,14 +38,14 @@ SCALES = {
     "dcell": Scale(changes=SHORT_FLOWS),
     "flow_completion_time": Scale(5.0),
     "gmm_diagnosis": replace(
-        gmm_diagnosis.STUDY.profiles["test"],
-        changes=gmm_diagnosis.STUDY.profiles["test"].changes
+        gmm_diagnosis.STUDY.scales["test"],
+        changes=gmm_diagnosis.STUDY.scales["test"].changes
         | {"flows": 300, "noise_flows": 400, "trees": 3, "noise": (0, 0.6, 0.95), "first_packets": (3, None)}
         | {"search_rows": 200, "selected_features": 2, "network_noise": (0.2, 0.5)},
     ),
     "gmm_traffic": replace(
-        gmm_traffic.STUDY.profiles["test"],
-        changes=gmm_traffic.STUDY.profiles["test"].changes | {"flows": 400, "folds": 2} | {"max_components": 4},
+        gmm_traffic.STUDY.scales["test"],
+        changes=gmm_traffic.STUDY.scales["test"].changes | {"flows": 400, "folds": 2} | {"max_components": 4},
     ),
     "hedera": Scale(0.3, changes=SOON, without=(hedera.GIGABIT,)),
     "hull": Scale(0.2, changes={"large_requests": 6}),
@@ -54,11 +54,11 @@ SCALES = {
     "l4s_adoption": Scale(2.2),
     "mptcp_wireless": Scale(5.0, only={"receive_buffer_kb": (50, 600), "wifi_mbps": WIFI_MBPS}),
     "outcast": Scale(0.2, only={"drops_in_a_row": (0, 5, 6), "far_flows": (1, 7)}),
-    "raft": replace(raft.STUDY.profiles["test"], changes={"trials": 200, "calibration_trials": 1000}),
+    "raft": replace(raft.STUDY.scales["test"], changes={"trials": 200, "calibration_trials": 1000}),
     "red": Scale(2.0),
-    "repnet": replace(repnet.STUDY.profiles["test"], changes=repnet.STUDY.profiles["test"].changes | FEW_FLOWS),
+    "repnet": replace(repnet.STUDY.scales["test"], changes=repnet.STUDY.scales["test"].changes | FEW_FLOWS),
     "sst": Scale(20.0, changes={"pages": 80}),
-    "tcp_at_scale": replace(tcp_at_scale.STUDY.profiles["quick"], seconds=10.0, unjudged=(), without=()),
+    "tcp_at_scale": replace(tcp_at_scale.STUDY.scales["quick"], seconds=10.0, unjudged=(), without=()),
     "tcp_pacing": Scale(20.0, changes={"many_s": 12.0, "trips_s": 30.0}),
 }
 KNOBS = {
@@ -84,9 +84,9 @@ REPETITIONS = 2  # the fewest that have an interval
 def smallest(slug: str) -> Study:
     """Return a paper's Study with a profile SMALLEST, and knobs that are turned at it."""
     study = import_module(f"netrepro.papers.{slug}").STUDY
-    scale = SCALES.get(slug, study.profiles.get("test", study.profiles["quick"]))
+    scale = SCALES.get(slug, study.scales.get("test", study.scales["quick"]))
     knobs = {name: _small(knob, slug) if isinstance(knob, Knob) else knob for name, knob in study.knobs.items()}
-    return replace(study, profiles={**study.profiles, SMALLEST: scale}, knobs=knobs)
+    return replace(study, scales={**study.scales, SMALLEST: scale}, knobs=knobs)
 
 
 def _small(knob: Knob, slug: str) -> Knob:

@@ -20,7 +20,20 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link, Queue, Sfq, bandwidth_delay_packets
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow
-from netrepro.study import Check, Evidence, Gauge, Knob, Play, Reading, Runs, Scale, Study, greatest_first, swept
+from netrepro.study import (
+    VIRTUAL,
+    Check,
+    Evidence,
+    Gauge,
+    Knob,
+    Play,
+    Reading,
+    Runs,
+    Scale,
+    Study,
+    greatest_first,
+    swept,
+)
 from netrepro.study import pictures as drawing
 from netrepro.study.live import QUEUE, LiveRun
 from netrepro.study.setting import parameter
@@ -250,8 +263,11 @@ STUDY = Study(
     experiment=experiment,
     read=read,
     answer=answer,
-    profiles={"quick": Scale(30.0), "paper": Scale(120.0)},
-    on_virtual={"quick": Scale(20.0, only={"bbr_flows": MIXES}), "paper": Scale(120.0)},
+    scales={
+        "quick": Scale(30.0),
+        "paper": Scale(120.0),
+        ("quick", VIRTUAL): Scale(20.0, only={"bbr_flows": MIXES}),
+    },
     claims={
         name: Evidence(ALL_READ, SHARED, control=FAIR, how=how)
         for name, how in {

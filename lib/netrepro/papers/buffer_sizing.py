@@ -24,6 +24,7 @@ from netrepro.networks.topology import Cable, Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
 from netrepro.study import (
+    VIRTUAL,
     Check,
     Evidence,
     Gauge,
@@ -458,7 +459,7 @@ STUDY = Study(
     answer=answer,
     repetitions=3,
     cases=LAW_CASES | AUTHORS_CASES,
-    profiles={
+    scales={
         "quick": Scale(
             5.0,
             changes={"resolution": 1.4, "authors_resolution": 1.4},
@@ -468,16 +469,14 @@ STUDY = Study(
         ),
         "paper": Scale(60.0),
         "test": Scale(3.0, 3, only={"flows": (1, 2, 10, 100)}, without=MANY_CASES),
-    },
-    # On the virtual kernel each run takes two or three seconds of computing.
-    on_virtual={
-        "quick": Scale(
+        # On the virtual kernel each run takes two or three seconds of computing.
+        ("quick", VIRTUAL): Scale(
             5.0,
             2,
             {"authors_resolution": 1.4},
             without=("law", "synchronised", *(case for case in AUTHORS_CASES if case not in VIRTUAL_CASES)),
         ),
-        "paper": Scale(10.0),
+        ("paper", VIRTUAL): Scale(10.0),
     },
     claims={
         "exponent-of-n": Evidence("buffer_packets", "law", control="synchronised", how=exponent),

@@ -22,7 +22,20 @@ from netrepro.networks import DropTail, EcnThreshold, Experiment, Flow, Link, Me
 from netrepro.networks.links import FULL_PACKET_BYTES
 from netrepro.papers import buffer_sizing as older
 from netrepro.paths import data_dir
-from netrepro.study import Check, Evidence, Knob, Progress, Reading, Runs, Scale, Study, gap_checks, pictures, swept
+from netrepro.study import (
+    VIRTUAL,
+    Check,
+    Evidence,
+    Knob,
+    Progress,
+    Reading,
+    Runs,
+    Scale,
+    Study,
+    gap_checks,
+    pictures,
+    swept,
+)
 from netrepro.study.figures import Level, Panel, Picture, Published, Sweep, plot
 from netrepro.study.measuring import in_parallel, run_experiment
 from netrepro.study.setting import parameter
@@ -310,8 +323,12 @@ STUDY = Study(
     read=read,
     answer=answer,
     repetitions=3,
-    profiles=SIZES,
-    on_virtual={"quick": Scale(3.0, 2, only=FEW), "paper": Scale(20.0, only=HALF)},
+    scales={
+        "quick": SIZES["quick"],
+        "paper": SIZES["paper"],
+        ("quick", VIRTUAL): Scale(3.0, 2, only=FEW),
+        ("paper", VIRTUAL): Scale(20.0, only=HALF),
+    },
     claims={
         "newer-senders-need-less": judged(("CUBIC", "BBR", "Reno"), (AGAIN["CUBIC"], AGAIN["BBR"], "Reno"), of_reno),
         "bbr-needs-a-quarter": judged(("BBR", "Reno"), how=of_reno),

@@ -19,7 +19,20 @@ from netrepro.networks.links import DropTail, EcnThreshold, Link, Queue, Red, ba
 from netrepro.networks.topology import Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
-from netrepro.study import GOODPUT_OF_FLOWS, Evidence, Gauge, Knob, Live, Play, Reading, Runs, Scale, Study, swept
+from netrepro.study import (
+    GOODPUT_OF_FLOWS,
+    VIRTUAL,
+    Evidence,
+    Gauge,
+    Knob,
+    Live,
+    Play,
+    Reading,
+    Runs,
+    Scale,
+    Study,
+    swept,
+)
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import curve, least_first, ratio
 from netrepro.study.live import QUEUE
@@ -260,8 +273,11 @@ STUDY = Study(
     experiment=experiment,
     read=read,
     answer=answer,
-    profiles={"quick": Scale(30.0), "paper": Scale(120.0)},
-    on_virtual={"quick": Scale(20.0, repetitions=3)},  # long enough for several sawteeth
+    scales={
+        "quick": Scale(30.0),
+        "paper": Scale(120.0),
+        ("quick", VIRTUAL): Scale(20.0, repetitions=3),  # long enough for several sawteeth
+    },
     claims={
         "dctcp-mean-queue": Evidence("mean_packets", "dctcp", control=NO_MARKS),
         "tcp-mean-queue": Evidence("mean_packets", "tcp", control="dctcp"),

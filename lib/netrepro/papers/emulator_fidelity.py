@@ -29,7 +29,7 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow
 from netrepro.programs import need_program, why_missing
-from netrepro.study import SIMULATED, Check, Evidence, Reading, Runs, Scale, Study, swept
+from netrepro.study import BESIDE, SIMULATED, Check, Evidence, Reading, Runs, Scale, Study, swept
 from netrepro.study.figures import Course, Level, Look, Published, Sweep, plot
 from netrepro.study.measuring import in_real_time, run_experiment
 from netrepro.study.setting import parameter
@@ -378,14 +378,12 @@ STUDY = Study(
     cannot=cannot,
     answer=answer,
     repetitions=3,
-    profiles={
+    scales={
         "quick": Scale(0.7, only={"busy_hosts": (0, 16)}),
         "paper": Scale(2.0),
         "test": Scale(0.3, repetitions=2),
-    },
-    also_on_virtual={
-        "quick": Scale(0.7, repetitions=1, without=ONLY_REAL),
-        "paper": Scale(2.0, repetitions=1, without=ONLY_REAL),
+        ("quick", BESIDE): Scale(0.7, repetitions=1, without=ONLY_REAL),
+        ("paper", BESIDE): Scale(2.0, repetitions=1, without=ONLY_REAL),
     },
     on_kernels={
         "hundred-within-ten-percent": _of_link("within_10", HUNDRED, OFFLOADED),

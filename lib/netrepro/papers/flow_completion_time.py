@@ -497,7 +497,7 @@ STUDY = Study(
         # A rate at which a second costs a kernel little, a window that it allows, and its own recovery.
         SLOWER: SACK | OF_LINUX | {"rate_mbps": 50.0, "access_ratio": 10.0, "longer": 2.5},
     },
-    profiles={"quick": Scale(5.0), "paper": Scale(120.0), "test": Scale(12.0, 2)},
+    scales={"quick": Scale(5.0), "paper": Scale(120.0), "test": Scale(12.0, 2)},
     claims={
         "longer-than-necessary": Evidence("worst_slowdown", "TCP", "RCP"),
         "longer-than-necessary-xcp": Evidence("worst_slowdown", "XCP", "RCP"),

@@ -22,7 +22,7 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import DropTail, EcnThreshold, Link
 from netrepro.networks.topology import star
 from netrepro.networks.workloads import MAX_RTO_MS, Requests, Tcp
-from netrepro.study import Check, Evidence, Gauge, Knob, Live, Play, Reading, Runs, Scale, Study, swept
+from netrepro.study import VIRTUAL, Check, Evidence, Gauge, Knob, Live, Play, Reading, Runs, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first
 from netrepro.study.live import WAIT
@@ -346,15 +346,16 @@ STUDY = Study(
     answer=answer,
     repetitions=4,
     until_complete=True,
-    profiles={"quick": Scale(changes={"blocks": 3}, without=(LARGE_BLOCK,)), "paper": Scale(changes={"blocks": 20})},
-    on_virtual={
-        "quick": Scale(
+    scales={
+        "quick": Scale(changes={"blocks": 3}, without=(LARGE_BLOCK,)),
+        "paper": Scale(changes={"blocks": 20}),
+        ("quick", VIRTUAL): Scale(
             repetitions=3,
             changes={"blocks": 3} | OF_KERNELS,
             only={"servers": (1, 8, *MANY)},
             without=(LARGE_BLOCK,),
         ),
-        "paper": Scale(changes={"blocks": 10} | OF_KERNELS, without=(LARGE_BLOCK,)),
+        ("paper", VIRTUAL): Scale(changes={"blocks": 10} | OF_KERNELS, without=(LARGE_BLOCK,)),
     },
     claims={
         "collapse": Evidence("goodput_share", "200 ms", control="200 ms, deep buffer", how=least_of_many),

@@ -29,7 +29,7 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.routing import Path, Routing, k_shortest_paths, shortest_paths, spanning_tree
 from netrepro.networks.topology import Topology, fat_tree, jellyfish
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.study import SIMULATED, Check, Evidence, Knob, Part, Play, Reading, Runs, Scale, Study, swept
+from netrepro.study import SIMULATED, VIRTUAL, Check, Evidence, Knob, Part, Play, Reading, Runs, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first, jain, least_first, ratio
 from netrepro.study.figures import Bars, Course, Distribution, Level, Look, Panel, Picture, Sweep, beside, plot
@@ -465,14 +465,12 @@ STUDY = Study(
     cannot=cannot,
     answer=answer,
     repetitions=3,
-    profiles={
+    scales={
         "test": Scale(0.3, changes={"ports": 4}, only={"ports": (4,)}),
         "quick": Scale(1.0, only={"ports": (6, 4)}),
         "paper": Scale(1.0, changes={"ports": 14, "matrices": 3}),
-    },
-    on_virtual={
-        "quick": Scale(4.0, repetitions=2, changes=SMALL, only={"ports": (6, 4)}),
-        "paper": Scale(10.0, changes=SMALL, only={"ports": (8, 6, 4)}),
+        ("quick", VIRTUAL): Scale(4.0, repetitions=2, changes=SMALL, only={"ports": (6, 4)}),
+        ("paper", VIRTUAL): Scale(10.0, changes=SMALL, only={"ports": (8, 6, 4)}),
     },
     claims={
         "more-servers": Evidence("gain", "full rate, jellyfish", control="full rate, edge only", how=_largest),

@@ -24,7 +24,7 @@ from netrepro.networks.links import CoDel, DropTail, DualPi2, Fq, FqCoDel, Link,
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
-from netrepro.study import Check, Evidence, Gauge, Knob, Play, Reading, Runs, Scale, Study, swept
+from netrepro.study import BESIDE, Check, Evidence, Gauge, Knob, Play, Reading, Runs, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.live import QUEUE, LiveRun
 from netrepro.study.setting import parameter
@@ -438,7 +438,7 @@ STUDY = Study(
     experiment=experiment,
     read=read,
     answer=answer,
-    profiles={
+    scales={
         "quick": Scale(
             20.0,
             repetitions=2,
@@ -447,10 +447,10 @@ STUDY = Study(
             unjudged=tuple(MAPS),
         ),
         "paper": Scale(60.0),
-    },
-    also_on_virtual={
-        "quick": Scale(6.0, repetitions=1, only={"queue": ("DualPI2",)}, where=lambda setting: not setting.bursts),
-        "paper": Scale(60.0, where=lambda setting: not setting.bursts),
+        ("quick", BESIDE): Scale(
+            6.0, repetitions=1, only={"queue": ("DualPI2",)}, where=lambda setting: not setting.bursts
+        ),
+        ("paper", BESIDE): Scale(60.0, where=lambda setting: not setting.bursts),
     },
     claims={
         "prague-harms": Evidence("classic_mbps", "CUBIC, ECN", Evidence("classic_mbps", HALVES), at("single_queue_FQ")),

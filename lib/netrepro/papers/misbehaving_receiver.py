@@ -382,8 +382,11 @@ STUDY = Study(
     measure_one=measure_one,
     cannot=cannot,
     answer=answer,
-    profiles=dict.fromkeys(("test", "quick", "paper"), Scale(ENOUGH_S)),
-    on_virtual={"quick": Scale(10.0, repetitions=3), "paper": Scale(10.0)},
+    scales={
+        **dict.fromkeys(("test", "quick", "paper"), Scale(ENOUGH_S)),
+        ("quick", VIRTUAL): Scale(10.0, repetitions=3),
+        ("paper", VIRTUAL): Scale(10.0),
+    },
     claims={
         "growth-by-division": Evidence("second_round_segments", GROWTH, control=f"{GROWTH}, bytes counted"),
         "division-saves": Evidence(

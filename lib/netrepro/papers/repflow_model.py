@@ -470,7 +470,7 @@ STUDY = Study(
     measure_one=measure_one,
     seeds=seed_and_repetition,  # several streams are drawn from it
     answer=answer,
-    profiles={"quick": _scale(40_000, 10_000), "paper": _scale(500_000, 100_000), "test": _scale(8_000, 1_500)},
+    scales={"quick": _scale(40_000, 10_000), "paper": _scale(500_000, 100_000), "test": _scale(8_000, 1_500)},
     claims={
         "flows-below-100-kb": Evidence("flows_below_100_kb", AUTHORS_SIZES, exact=True),
         "flows-above-1-mb": _LARGE_FLOWS,

@@ -397,15 +397,13 @@ STUDY = Study(
     cannot=cannot,
     answer=answer,
     repetitions=3,
-    profiles={
+    scales={
         "quick": Scale(60.0, fewer=dict.fromkeys((*HANDSHAKES, "QUIC", "SST, no server window"), 1)),
         "paper": Scale(300.0, changes={"pages": 800}),
         "test": Scale(40.0, changes={"pages": 120}),
-    },
-    on_virtual={
-        "quick": Scale(60.0, repetitions=3, changes={"pages": 200}),
-        "paper": Scale(300.0, repetitions=3, changes={"pages": 800}),
-        "test": Scale(40.0, repetitions=1, changes={"pages": 40}),
+        ("quick", VIRTUAL): Scale(60.0, repetitions=3, changes={"pages": 200}),
+        ("paper", VIRTUAL): Scale(300.0, repetitions=3, changes={"pages": 800}),
+        ("test", VIRTUAL): Scale(40.0, repetitions=1, changes={"pages": 40}),
     },
     claims={
         "one-request-floor": Evidence("floor_1", "SST", control=FRESH),

@@ -20,6 +20,7 @@ from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.study import (
     DROPPED_PACKETS,
+    VIRTUAL,
     Check,
     Evidence,
     Gauge,
@@ -356,7 +357,7 @@ STUDY = Study(
     experiment=experiment,
     read=read,
     answer=answer,
-    profiles={
+    scales={
         "quick": replace(
             PART,
             seconds=36.0,
@@ -367,8 +368,9 @@ STUDY = Study(
             unjudged=[*LONG_CLAIMS, *FAR_CLAIMS],
         ),
         "paper": PART,
+        ("quick", VIRTUAL): replace(ON_KERNEL, seconds=18.0, repetitions=1),
+        ("paper", VIRTUAL): ON_KERNEL,
     },
-    on_virtual={"quick": replace(ON_KERNEL, seconds=18.0, repetitions=1), "paper": ON_KERNEL},
     claims=CLAIMS,
     knobs={
         "scale": Knob({NEWRENO: FASTER}, SHORT, quick=replace(SHORT, only={"rate_mbps": ALL})),

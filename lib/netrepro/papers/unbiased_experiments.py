@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from netrepro.networks import DropTail, Experiment, Flow, Link, Measurements, Sfq, Tcp, dumbbell
 from netrepro.networks.links import bandwidth_delay_packets
 from netrepro.paths import data_dir
-from netrepro.study import Check, Evidence, Gauge, Knob, Part, Play, Reading, Runs, Scale, Study, swept
+from netrepro.study import VIRTUAL, Check, Evidence, Gauge, Knob, Part, Play, Reading, Runs, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.figures import Level, Panel, Picture, Published, Sweep, plot
 from netrepro.study.live import QUEUE, LiveRun
@@ -300,10 +300,11 @@ STUDY = Study(
     experiment=experiment,
     read=read,
     answer=answer,
-    profiles={"quick": Scale(64.0, repetitions=3, only=QUICKLY), "paper": Scale(64.0)},
-    on_virtual={
-        "quick": Scale(8.0, repetitions=2, only=QUICKLY, unjudged=AB_TESTS),
-        "paper": Scale(64.0, only=QUICKLY),
+    scales={
+        "quick": Scale(64.0, repetitions=3, only=QUICKLY),
+        "paper": Scale(64.0),
+        ("quick", VIRTUAL): Scale(8.0, repetitions=2, only=QUICKLY, unjudged=AB_TESTS),
+        ("paper", VIRTUAL): Scale(64.0, only=QUICKLY),
     },
     claims={
         "few-treated-seem-faster": Evidence("estimate", "BBR", "not congested", lambda estimates: estimates[FEW]),

@@ -16,9 +16,11 @@ try:
     from netrepro.networks.checks import CHECK_COLUMNS, Check, check_table
     from netrepro.study import figures, pictures
     from netrepro.study.declaration import (
+        BESIDE,
         DROPPED_PACKETS,
         GOODPUT_OF_FLOWS,
         OPEN_FIGURES,
+        REAL_TIME,
         SIMULATED,
         TEXT,
         VIRTUAL,
@@ -70,11 +72,13 @@ except ModuleNotFoundError as error:
     __getattr__ = absent(error, __name__)
 
 __all__ = [
+    "BESIDE",
     "CHECK_COLUMNS",
     "DROPPED_PACKETS",
     "GOODPUT_OF_FLOWS",
     "HOST_DELAY_PACKETS",
     "OPEN_FIGURES",
+    "REAL_TIME",
     "SIMULATED",
     "TABLES",
     "TEXT",

@@ -22,7 +22,10 @@ from netrepro.study.setting import parameter_fields
 from netrepro.tiers_and_profiles import REAL_TIME_TIERS
 
 SIMULATED, VIRTUAL = "simulated", "virtual"
+REAL_TIME = "real time"  # what real kernels run, whose runs take real time
+BESIDE = "beside"  # what the virtual kernel, where there is one, runs beside another tier that was asked for
 Changes = Mapping[str, Any]
+Key = str | tuple[str, str]  # of a scale: a profile, or (profile, VIRTUAL, REAL_TIME or BESIDE)
 Progress = Callable[[Iterable], Iterable]  # wraps an iterable of work, to show its progress
 Value = TypeVar("Value")
 
@@ -257,10 +260,10 @@ class Study:
         returns their readings in the same order.
     knobs : name -> Knob; or a function of the runs that makes a table itself, where the knob is no grid of cases.
     repetitions : the notebook's default; by default, profile "paper" makes at least LEAST_REPETITIONS.
-    on_virtual : profile -> scale of the virtual kernel and of real kernels, which are slower than the simulator.
-    also_on_virtual : profile -> scale of what the virtual kernel, where there is one, runs beside another tier that was
-        asked for; these runs are shown, but are no evidence.
-    in_real_time : profile -> scale of real kernels, in place of the two above.
+    scales : profile -> Scale. (profile, VIRTUAL) -> the scale in its place on the virtual kernel and on real kernels,
+        which are slower than the simulator; (profile, REAL_TIME) -> on real kernels alone. (profile, BESIDE) -> that of
+        what the virtual kernel, where there is one, runs beside another tier that was asked for; these runs are shown,
+        but are no evidence.
     on_kernels : claim -> evidence, where kernels judge a claim by other cases than the simulator, or where only kernels
         can judge it; of several, the first whose cases the tier ran.
     in_turn : setting -> True where its runs take real time on any tier, so that nothing else may run at that time.
@@ -269,14 +272,14 @@ class Study:
         itself refuses.
     seeds : (seed, repetition) -> the seed of that repetition.
 
-    Raises NetreproError for cases, evidence or knobs that name something that does not exist, and for evidence whose
-    `how` does not fit its readings and cases.
+    Raises NetreproError for cases, evidence, knobs or scales that name something that does not exist, and for evidence
+    whose `how` does not fit its readings and cases.
     """
 
     slug: str
     setting: Any
     cases: Mapping[str, Changes]
-    profiles: Mapping[str, Scale]
+    scales: Mapping[Key, Scale]
     parts: Sequence[Part] = ()
     experiment: Callable[[Any, float, int], Experiment] | None = None
     read: Callable[[Measurements, Any], Reading] | None = None
@@ -289,9 +292,6 @@ class Study:
     answer: Callable[[Any], str] | None = None
     play: Play | None = None
     repetitions: int = 5
-    on_virtual: Mapping[str, Scale] = field(default_factory=dict)
-    also_on_virtual: Mapping[str, Scale] = field(default_factory=dict)
-    in_real_time: Mapping[str, Scale] = field(default_factory=dict)
     on_kernels: Mapping[str, Evidence | Sequence[Evidence]] = field(default_factory=dict)
     in_turn: Callable[[Any], bool] | None = None
     until_complete: bool = False
@@ -332,21 +332,39 @@ class Study:
         refuse_misfit(self, swept_fields)
 
     def _check_scales(self) -> None:
-        """Raise NetreproError for a scale that changes a field which no part has."""
-        for scales in (self.profiles, self.on_virtual, self.also_on_virtual, self.in_real_time):
-            for profile, scale in scales.items():
-                for changed in set(scale.changes) - self._fields:
-                    raise NetreproError(
-                        f"{self.slug}: profile {profile!r} changes {changed!r}", nearest(changed, self._fields)
-                    )
+        """Raise NetreproError for a scale whose key is none, or that changes a field which no part has."""
+        for key, scale in self.scales.items():
+            profile, where = key if isinstance(key, tuple) else (key, VIRTUAL)
+            if profile not in self.profiles:
+                raise NetreproError(f"{self.slug}: scale {key!r} of no profile", nearest(profile, self.profiles))
+            if where not in (VIRTUAL, REAL_TIME, BESIDE):
+                raise NetreproError(
+                    f"{self.slug}: scale {key!r} of no tier", nearest(where, (VIRTUAL, REAL_TIME, BESIDE))
+                )
+            for changed in set(scale.changes) - self._fields:
+                raise NetreproError(
+                    f"{self.slug}: profile {profile!r} changes {changed!r}", nearest(changed, self._fields)
+                )
+
+    @property
+    def profiles(self) -> list[str]:
+        """The names of the profiles."""
+        return [key for key in self.scales if isinstance(key, str)]
 
     def scale(self, profile: str, tier: str = SIMULATED) -> Scale:
         """Return the scale of a profile on a tier.
 
         Raises NetreproError, with the nearest name, for an unknown profile.
         """
-        own = {} if tier == SIMULATED else {**self.on_virtual, **(self.in_real_time if tier in REAL_TIME_TIERS else {})}
-        return of_profile(profile, {**self.profiles, **own})
+        plain = of_profile(profile, {name: self.scales[name] for name in self.profiles})
+        if tier == SIMULATED:
+            return plain
+        on_kernels = self.scales.get((profile, VIRTUAL), plain)
+        return self.scales.get((profile, REAL_TIME), on_kernels) if tier in REAL_TIME_TIERS else on_kernels
+
+    def scale_beside(self, profile: str) -> Scale | None:
+        """Return the scale of what the virtual kernel runs beside another tier; None where that is nothing."""
+        return self.scales.get((profile, BESIDE))
 
     def scaled(self, setting: Any, profile: str, tier: str = SIMULATED) -> Any:
         """Return a setting with the changes that a profile makes on a tier."""

@@ -116,7 +116,7 @@ def measure(
 ) -> Runs:
     """Measure every case and repetition of a study on the tier.
 
-    beside : also measure in the simulator, and on the virtual kernel where `Study.also_on_virtual` says so. progress :
+    beside : also measure in the simulator, and on the virtual kernel where the study has a scale for it. progress :
     wraps the list of runs, to show progress.
 
     Raises NetreproError for an unknown profile or tier, for a setting out of its range, a seed below 0, and fewer than
@@ -133,7 +133,8 @@ def measure(
     runs = Runs(study, setting, tier, profile, seed, times, scale.seconds)
     scales = {tier: scale}
     if beside:
-        scales |= {SIMULATED: scale, **_also(study, profile)} | scales
+        also = study.scale_beside(profile)
+        scales |= {SIMULATED: scale, **({VIRTUAL: also} if also else {})} | scales
     wanted = {where: list(_points(study, setting, each)) for where, each in scales.items()}
     swept = _places([point for each in wanted.values() for point in each])
     for where, own in scales.items():
@@ -146,10 +147,6 @@ def measure(
         if where == SIMULATED:
             runs.known = {run: readings[run] for run in _runs_of_knobs(runs) if run in readings}
     return runs
-
-
-def _also(study: Study, profile: str) -> dict[str, Scale]:
-    return {VIRTUAL: study.also_on_virtual[profile]} if profile in study.also_on_virtual else {}
 
 
 def _points(study: Study, setting: Any, scale: Scale) -> Iterator[Point]:

@@ -217,7 +217,7 @@ def test_the_table_of_buffers_has_published_and_ours_side_by_side():
     cases = {name: paper.STUDY.cases[name] for name in (paper.authors_case(5), "law")}
     study = replace(paper.STUDY, cases=cases, claims={}, knobs={}, figures={}, best=())
     scale = paper.Scale(1.0, only={"flows": (5,)})
-    runs = measure(replace(study, profiles={"paper": scale}), profile="paper", repetitions=1)
+    runs = measure(replace(study, scales={"paper": scale}), profile="paper", repetitions=1)
     row = paper.buffers(runs).loc[5]
     assert row["hardware"] == 56.2 and row["theory"] == pytest.approx(200.8, abs=0.1)
     assert row["authors"] == runs.numbers(paper.authors_case(5))["buffer_packets"].iloc[0]

@@ -18,7 +18,7 @@ from netrepro.errors import NetreproError
 from netrepro.papers import cdn_routing as paper
 from netrepro.papers.cdn_routing import failures, figures, setting, study
 from netrepro.protocols.bgp import arrivals
-from netrepro.study import SIMULATED, VIRTUAL, OneRun, Runs, measure, vary
+from netrepro.study import BESIDE, SIMULATED, VIRTUAL, OneRun, Runs, measure, vary
 
 SMALL = paper.Setting(top=3, transit=30, stubs=90, watch_s=300.0)
 
@@ -214,7 +214,7 @@ SMALLEST = {"top": 3, "transit": 8, "stubs": 8, "sites": 4, "watch_s": 200.0}
 STUDY = replace(
     paper.STUDY,
     cases={name: changes | SMALLEST for name, changes in paper.STUDY.cases.items() if name.startswith("small")},
-    also_on_virtual={"quick": replace(study.BESIDE, without=())},
+    scales={**paper.STUDY.scales, ("quick", BESIDE): replace(study.WITHOUT_LARGE, without=())},
     claims={},
 )
 

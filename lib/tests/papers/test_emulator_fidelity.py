@@ -19,7 +19,7 @@ from netrepro.emulation.fidelity import STALLED, STARVED
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.papers import emulator_fidelity as paper
 from netrepro.simulation import simulate
-from netrepro.study import Reading, Runs, Scale, measure
+from netrepro.study import BESIDE, Reading, Runs, Scale, measure
 
 rootless = pytest.mark.skipif(not probe_tiers().rootless.available, reason="needs user namespaces")
 CLAIMS = load_claims("emulator_fidelity")
@@ -280,9 +280,8 @@ def test_the_gap_of_a_full_packet_is_the_papers():
 
 @needs_virtual
 def test_in_virtual_time_every_gap_is_the_links_beside_any_other_work():
-    scales = {"quick": Scale(0.2)}
-    small = paper.STUDY.also_on_virtual["quick"]
-    study = replace(paper.STUDY, profiles=scales, also_on_virtual={"quick": replace(small, seconds=0.2)})
+    small = replace(paper.STUDY.scales["quick", BESIDE], seconds=0.2)
+    study = replace(paper.STUDY, scales={"quick": Scale(0.2), ("quick", BESIDE): small})
     runs = measure(study, repetitions=1)
     table = runs.values[runs.values["tier"] == "virtual"]
     assert set(table["case"]) == {*paper.LINKS, paper.MANY_FLOWS}

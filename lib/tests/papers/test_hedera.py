@@ -153,7 +153,7 @@ def test_rates_from_3_s_on_are_those_from_10_s_on(how):
 def test_a_kernels_hosts_lose_most_of_stride_8_in_one_tree():
     cases = {"stride 8": {"how": swept("non-blocking", "spanning tree", "first fit")}}
     scale = {"quick": Scale(1.0, changes={"counted_from_s": 1.0, "starts_within_s": 0.2})}
-    study = replace(paper.STUDY, cases=cases, claims={}, on_kernels={}, profiles=scale, on_virtual=scale)
+    study = replace(paper.STUDY, cases=cases, claims={}, on_kernels={}, scales=scale)
     runs = measure(study, tier="virtual", repetitions=1)
     assert runs.trusted
     for tier in ("virtual", "simulated"):
@@ -175,8 +175,7 @@ def test_strides_at_1_gbps_are_those_of_the_claim():
         claims={},
         on_kernels={claim: paper.STUDY.on_kernels[claim]},
         knobs={},
-        profiles=scale,
-        on_virtual=scale,
+        scales=scale,
     )
     runs = measure(study, tier="virtual", repetitions=1)
     (measured,) = runs.measured_claims()

@@ -23,7 +23,7 @@ READ = ("dynamic pq950", "dynamic 30k")
 def runs():
     """Without the cases with requests that no test looks at, which take longest."""
     unread = [name for name in paper.CASES if name.startswith(("replica", "dynamic")) and name not in READ]
-    smaller = replace(paper.STUDY, profiles={"quick": Scale(0.6, without=unread, changes={"large_requests": 12})})
+    smaller = replace(paper.STUDY, scales={"quick": Scale(0.6, without=unread, changes={"large_requests": 12})})
     return measure(smaller, repetitions=2, seed=7)
 
 

@@ -31,7 +31,7 @@ def in_slow_motion(setting: paper.Setting, factor: float) -> paper.Setting:
 def runs() -> Runs:
     """Without numbers of servers that no test looks at."""
     smaller = {"quick": Scale(changes={"blocks": 3}, only={"servers": (1, 4, 8, 16, 32, 48, 64)})}
-    return measure(replace(paper.STUDY, profiles=smaller), repetitions=3, seed=7)
+    return measure(replace(paper.STUDY, scales=smaller), repetitions=3, seed=7)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def of_the_prototype() -> Runs:
     """With the prototype's packets and timers."""
     cases = {name: paper.CASES[name] for name in ("200 ms", "10 ms", "1 ms")}
     only = {"servers": (8, 32, 64)}
-    study = replace(paper.STUDY, cases=cases, claims={}, profiles={"quick": Scale(changes={"blocks": 3}, only=only)})
+    study = replace(paper.STUDY, cases=cases, claims={}, scales={"quick": Scale(changes={"blocks": 3}, only=only)})
     return measure(study, replace(DEFAULT, segment_bytes=1448, short_timers_double=True), repetitions=3, seed=7)
 
 

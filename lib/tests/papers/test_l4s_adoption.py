@@ -55,8 +55,7 @@ def test_cells_are_compared_with_the_authors_means_and_their_spread():
     study = replace(
         paper.STUDY,
         cases={case: paper.STUDY.cases[case] for case in paper.PAIRS},
-        profiles={"quick": replace(paper.STUDY.profiles["quick"], seconds=5.0, only=only)},
-        also_on_virtual={},
+        scales={"quick": replace(paper.STUDY.scales["quick"], seconds=5.0, only=only)},
         claims={},
     )
     runs = measure(study, repetitions=1, seed=3)
@@ -87,8 +86,7 @@ def test_cells_that_kernels_run_too_stand_beside_the_authors_on_each_tier():
     study = replace(
         paper.STUDY,
         cases={case: paper.STUDY.cases[case] for case in paper.OF_KERNELS},
-        profiles={"quick": replace(paper.STUDY.profiles["quick"], seconds=5.0)},
-        also_on_virtual={},
+        scales={"quick": replace(paper.STUDY.scales["quick"], seconds=5.0)},
         claims={},
     )
     table = paper.beside_kernels(measure(study, repetitions=1, seed=3))

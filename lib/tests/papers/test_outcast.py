@@ -30,7 +30,7 @@ def shares(case: str, seeds: int = 8, **changed) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def few() -> Runs:
-    study = replace(paper.STUDY, profiles={"quick": Scale(0.2, only={"drops_in_a_row": (0, 5, 6)})}, knobs={})
+    study = replace(paper.STUDY, scales={"quick": Scale(0.2, only={"drops_in_a_row": (0, 5, 6)})}, knobs={})
     return measure(study, repetitions=2, seed=3)
 
 
@@ -236,7 +236,7 @@ def test_every_claim_is_measured_in_the_simulator_and_rows_are_left_out_in_virtu
 
 
 def test_where_rows_were_not_measured_tables_and_figures_do_without(few):
-    study = replace(paper.STUDY, profiles={"quick": Scale(0.1, only=paper_study.NOT_IN_ROWS)})
+    study = replace(paper.STUDY, scales={"quick": Scale(0.1, only=paper_study.NOT_IN_ROWS)})
     runs = measure(study, repetitions=2, seed=3)
     assert runs.swept == [] and list(runs.summary().index) == [case for case in paper_study.CASES if "rows" not in case]
     measured = {each.claim for each in runs.measured_claims()}

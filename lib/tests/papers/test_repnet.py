@@ -30,13 +30,13 @@ from netrepro.study.declaration import points
 
 STUDY = study.STUDY
 PRINTED = Setting()
-SMALL = replace(STUDY.profiles["test"], without=[*study.of_network("sort"), *study.AT_FULL_RATE])
+SMALL = replace(STUDY.scales["test"], without=[*study.of_network("sort"), *study.AT_FULL_RATE])
 
 
 @pytest.fixture(scope="module")
 def runs() -> Runs:
     """Every load of every claim, with few flows; bucket sort has tests of its own."""
-    return measure(replace(STUDY, profiles={"test": SMALL}, claims={}, on_kernels={}), profile="test", seed=1)
+    return measure(replace(STUDY, scales={"test": SMALL}, claims={}, on_kernels={}), profile="test", seed=1)
 
 
 def flows_of(setting: Setting, seed: int, count: int) -> pd.DataFrame:
@@ -317,7 +317,7 @@ ENOUGH_BEYOND = 5  # mice (bursts of incast, jobs) above a percentile, for a cla
 def beyond(scale: str, claim: str) -> float:
     """Count the flows beyond the percentile that a claim rests on, by the numbers of flows of a profile: in a run, or
     in all repetitions where the claim is on them together."""
-    evidence, sizes, profile = STUDY.claims[claim], PRINTED.sizes, STUDY.profiles[scale]
+    evidence, sizes, profile = STUDY.claims[claim], PRINTED.sizes, STUDY.scales[scale]
     found = []
     # A median or a mean takes as many as a 99th percentile: mice that meet the same elephants fare alike.
     share = 0.001 if "p999" in claim or claim in ("mptcp-p999", "sort-tcp-tail") else 0.01
@@ -356,7 +356,7 @@ def test_claims_are_judged_where_there_are_mice_or_jobs_enough_and_only_there(pr
     counted = ("slow-flows", "paths", "elephants", "overhead", "sort-most", "sort-repsyn-median", "sort-repflow-median")
     tails = [claim for claim in STUDY.claims if not claim.startswith(counted)]
     too_few = {claim for claim in tails if beyond(profile, claim) < ENOUGH_BEYOND}
-    assert too_few == set(STUDY.profiles[profile].unjudged)
+    assert too_few == set(STUDY.scales[profile].unjudged)
 
 
 @pytest.mark.parametrize(("more_ms", "verdict"), [(0.5, "agrees"), (2.0, "disagrees")])  # several times the published

@@ -97,7 +97,7 @@ def test_responses_in_the_order_of_requests_wait_for_each_other_and_the_page_doe
 def test_without_aioquic_its_cases_are_left_out_with_the_reason(monkeypatch):
     monkeypatch.setattr(paper, "why_no_quic", lambda: "aioquic is not installed")
     few = Scale(40.0, changes={"pages": 20})
-    study = replace(paper.STUDY, profiles={"quick": few})
+    study = replace(paper.STUDY, scales={"quick": few})
     loss = replace(study.knobs["loss"], scale=few)
     runs = measure(replace(study, knobs={"loss": loss}), repetitions=1)
     assert "not installed" in runs.why_not("QUIC") and runs.has(*PUBLISHED) and not runs.has("QUIC")

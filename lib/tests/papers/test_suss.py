@@ -250,7 +250,7 @@ def tiers() -> Runs:
         changes={"module_cubic": True},
         only={"size_mb": (0.5, 4.0, 5.0, 16.0, 20.0), "round_trip_ms": (9.0,)},
     )
-    study = replace(paper.STUDY, cases=few, claims={}, on_virtual={"quick": scale})
+    study = replace(paper.STUDY, cases=few, claims={}, scales={"quick": scale})
     return measure(study, tier="virtual", repetitions=1, seed=11)
 
 

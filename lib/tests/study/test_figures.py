@@ -34,7 +34,7 @@ STUDY = Study(
     setting=Setting(),
     cases={"tcp": {}, "busy": {"load": 0.9}},
     measure_one=measure_one,
-    profiles={"quick": Scale()},
+    scales={"quick": Scale()},
     knobs={"loads": Knob({"tcp": {"load": swept(0.1, 0.9)}}, Scale(), repetitions=3)},
 )
 

@@ -66,7 +66,7 @@ STUDY = Study(
     parts=(A_PATH,),
     measure_one=measure_one,
     cases={"one": {}, "many": {"servers": swept(1, 2)}, "path": PATH | {"size_kb": swept(10, 100)}},
-    profiles={"quick": Scale(2.0, repetitions=2), "paper": Scale(2.0, changes={"size_kb": 50, "servers": 3})},
+    scales={"quick": Scale(2.0, repetitions=2), "paper": Scale(2.0, changes={"size_kb": 50, "servers": 3})},
     claims={"wait": Evidence("wait", "one"), "ended": Evidence("ended_ms", "path", how=lambda ended: ended[100])},
     knobs={"size": Knob({"path": PATH | {"size_kb": swept(20, 40)}}, Scale(2.0))},
 )
@@ -141,7 +141,7 @@ def test_what_no_part_has_and_parts_that_cannot_be_told_apart_are_refused():
     with pytest.raises(NetreproError, match="case 'path' changes 'servers'"):
         replace(STUDY, cases=STUDY.cases | {"path": PATH | {"servers": 2}})
     with pytest.raises(NetreproError, match="profile 'quick' changes 'size_mb'"):
-        replace(STUDY, profiles={"quick": Scale(changes={"size_mb": 1})})
+        replace(STUDY, scales={"quick": Scale(changes={"size_mb": 1})})
     with pytest.raises(NetreproError, match="two parts with a Path"):
         replace(STUDY, parts=(A_PATH, Part(setting=Path(size_kb=1), measure_one=measure_one)))
     with pytest.raises(NetreproError, match="give experiment and read, or measure_one"):

@@ -84,7 +84,7 @@ def test_the_notebook_has_the_settings_parameters_and_the_standard_ones(study):
     parameters = find(study.slug).parameters
     assert parameters["repetitions"].default == study.repetitions
     assert set(parameters) - set(OF_EVERY_PAPER) == {each.name for each in parameter_fields(study.setting)}
-    for scale in [*study.profiles.values(), *study.on_virtual.values()]:
+    for scale in study.scales.values():
         assert not set(scale.changes) & set(parameters), "what a profile changes, a parameter could not"
 
 

@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 from netrepro import backends
 from netrepro.errors import NetreproError
 from netrepro.study import (
+    BESIDE,
+    REAL_TIME,
+    VIRTUAL,
     Check,
     Evidence,
     Knob,
@@ -70,7 +73,7 @@ STUDY = Study(
     setting=Setting(),
     cases=CASES,
     measure_one=measure_one,
-    profiles={
+    scales={
         "quick": Scale(1.0),
         "paper": Scale(9.0, repetitions=2, changes={"label": "paper"}, only={"servers": (1, 4)}),
     },
@@ -140,7 +143,7 @@ def test_readings_become_ratios_rankings_curves_and_proportions(runs):
 
 
 def test_the_paper_profile_makes_at_least_five_repetitions_unless_fewer_are_asked_for():
-    study = replace(STUDY, repetitions=3, profiles={"quick": Scale(1.0), "paper": Scale(1.0)})
+    study = replace(STUDY, repetitions=3, scales={"quick": Scale(1.0), "paper": Scale(1.0)})
     made = [measure(study, profile=profile).repetitions for profile in ("quick", "paper")]
     assert made == [3, LEAST_REPETITIONS]
     assert measure(study, profile="paper", repetitions=2).repetitions == 2
@@ -164,7 +167,7 @@ def mean_of(by_repetition):
 
 def test_a_function_of_the_setting_says_which_places_of_a_grid_are_measured():
     few = {"quick": Scale(1.0, where=lambda setting: setting.servers < 4)}
-    found = measure(replace(STUDY, profiles=few), repetitions=1)
+    found = measure(replace(STUDY, scales=few), repetitions=1)
     assert list(found.numbers("many").servers) == [1, 2] and found.has("low", "high")
     assert not found.has("twice"), "all places of a case may go"
 
@@ -252,20 +255,20 @@ def test_profiles_change_seconds_repetitions_setting_and_grid():
 
 
 def test_a_profile_may_repeat_at_least_so_often():
-    often = replace(STUDY, profiles={"quick": Scale(1.0, least_repetitions=4)}, knobs={})
+    often = replace(STUDY, scales={"quick": Scale(1.0, least_repetitions=4)}, knobs={})
     assert [measure(often, repetitions=asked).repetitions for asked in (2, 6)] == [4, 6]
 
 
 def test_what_a_scale_leaves_unjudged_is_measured_but_no_claim(runs):
     claims = {name: Evidence("delay_ms", name) for name in ("low", "high")}
     for unjudged, judged in (((), {"low", "high"}), (("low",), {"high"})):
-        study = replace(STUDY, claims=claims, profiles={"quick": Scale(1.0, unjudged=unjudged)})
+        study = replace(STUDY, claims=claims, scales={"quick": Scale(1.0, unjudged=unjudged)})
         again = replace(runs, study=study)
         assert {each.claim for each in again.measured_claims()} == judged and again.has("low")
 
 
 def test_a_case_may_be_repeated_less_often_and_a_claim_takes_the_repetitions_that_all_its_cases_have():
-    study = replace(STUDY, profiles={"quick": Scale(1.0, fewer={"high": 2, "many": 1})})
+    study = replace(STUDY, scales={"quick": Scale(1.0, fewer={"high": 2, "many": 1})})
     found = measure(study, repetitions=3)
     assert {name: len(found.numbers(name)) for name in CASES} == {"low": 3, "high": 2, "many": 3, "twice": 3}
     low, high = values(found, "delay_ms", "low"), values(found, "delay_ms", "high")
@@ -326,11 +329,40 @@ def test_runs_that_share_something_are_measured_together_and_read_in_their_order
         run_once(STUDY, "low", 1.0, lod=0.3)
 
 
+def test_a_tier_runs_the_scale_that_is_nearest_to_its_own():
+    plain, on_kernels, real = Scale(1.0), Scale(2.0), Scale(3.0)
+    scales = {"quick": plain, "paper": plain, ("quick", VIRTUAL): on_kernels, ("paper", REAL_TIME): real}
+    study = replace(STUDY, scales={**scales, ("quick", BESIDE): Scale(4.0)})
+    assert study.profiles == ["quick", "paper"]
+    tiers = ("simulated", "virtual", "privileged", "rootless")
+    assert [study.scale("quick", tier) for tier in tiers] == [plain, *[on_kernels] * 3]
+    assert [study.scale("paper", tier) for tier in tiers] == [plain, plain, real, real]
+    assert study.scale_beside("quick") == Scale(4.0) and study.scale_beside("paper") is None
+    both = replace(STUDY, scales={**scales, ("quick", REAL_TIME): real})
+    assert [both.scale("quick", tier) for tier in tiers] == [plain, on_kernels, real, real]
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        (("quik", VIRTUAL), r"\('quik', 'virtual'\) of no profile\n.*'quick'"),
+        (("quick", "virtul"), r"\('quick', 'virtul'\) of no tier\n.*'virtual'"),
+        (("quick", "rootless"), r"\('quick', 'rootless'\) of no tier\n.*virtual, real time, beside"),
+    ],
+)
+def test_a_scale_of_no_profile_or_tier_is_refused_by_name(key, words):
+    with pytest.raises(NetreproError, match=words):
+        replace(STUDY, scales={**STUDY.scales, key: Scale(1.0)})
+    with pytest.raises(NetreproError, match=r"no profile 'quik'\n.*'quick'"):
+        STUDY.scale("quik")
+
+
 @pytest.mark.parametrize("why", ["", "no virtual kernel: not built"])
 def test_the_virtual_kernel_runs_beside_the_simulator_where_there_is_one_and_judges_nothing(monkeypatch, why):
     monkeypatch.setattr(backends, "why_absent", lambda tier: why)
-    small = {"quick": Scale(2.0, repetitions=1, without=("low", "many", "twice"))}
-    study = replace(STUDY, also_on_virtual=small, claims={"x": Evidence("delay_ms", "high")})
+    small = Scale(2.0, repetitions=1, without=("low", "many", "twice"))
+    scales = {**STUDY.scales, ("quick", BESIDE): small}
+    study = replace(STUDY, scales=scales, claims={"x": Evidence("delay_ms", "high")})
     runs = measure(study, repetitions=3, seed=5)
     assert runs.tiers == ["simulated"] + ["virtual"] * (not why)
     assert len(runs.numbers("high", "virtual")) == (not why)

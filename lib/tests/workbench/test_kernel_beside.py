@@ -120,4 +120,5 @@ def test_a_paper_that_also_measures_on_the_kernel_says_so():
     for notebook in catalogue(workbench_root() / "notebooks"):
         if notebook.declaration.kind == "paper":
             study = import_module(f"netrepro.papers.{notebook.slug}").STUDY
-            assert notebook.declaration.beside_kernel is bool(study.also_on_virtual), notebook.slug
+            runs_beside = any(study.scale_beside(profile) for profile in study.profiles)
+            assert notebook.declaration.beside_kernel is runs_beside, notebook.slug

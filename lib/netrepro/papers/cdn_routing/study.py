@@ -41,6 +41,7 @@ from netrepro.papers.cdn_routing.setting import (
 )
 from netrepro.processes import in_processes
 from netrepro.study import (
+    BESIDE,
     SIMULATED,
     VIRTUAL,
     Check,
@@ -200,7 +201,7 @@ MORE_DAEMONS = {"top": 5, "transit": 44, "stubs": 90, "worlds": 8}
 PAPER_SIZE = {"transit": 400, "stubs": 2000, "worlds": 20}
 TEST_SIZE = {"top": 3, "transit": 30, "stubs": 90, "calibration_worlds": 8}
 ONCE = {small(name): 1 for name in PAPER}
-BESIDE = Scale(repetitions=1, without=tuple(LARGE))
+WITHOUT_LARGE = Scale(repetitions=1, without=tuple(LARGE))
 QUICK_REACTIVE, QUICK_PREPENDING = f"{REACTIVE}, no delays", f"{PREPENDING}, no delays"
 REACTIONS_S = (-60.0, -10.0, 0.0, 5.0, 10.0, 30.0, 60.0)  # "immediately" is one of them
 LATE, NO_PREPENDS, AFTERWARDS = f"{REACTIVE}, a minute late", "no prepends", "prepending after the failure"
@@ -263,16 +264,15 @@ STUDY = Study(
     seeds=seed_and_repetition,
     cannot=cannot,
     answer=answer,
-    profiles={
+    scales={
         "quick": Scale(changes={"worlds": 2, "calibration_worlds": 20}, fewer=ONCE),
         "paper": Scale(changes=PAPER_SIZE, fewer=ONCE),
         "test": Scale(changes=TEST_SIZE, fewer=ONCE),
+        ("quick", VIRTUAL): Scale(changes=DAEMONS, fewer=ONCE),
+        ("paper", VIRTUAL): Scale(changes=MORE_DAEMONS, fewer=ONCE),
+        ("quick", BESIDE): WITHOUT_LARGE,
+        ("paper", BESIDE): WITHOUT_LARGE,
     },
-    on_virtual={
-        "quick": Scale(changes=DAEMONS, fewer=ONCE),
-        "paper": Scale(changes=MORE_DAEMONS, fewer=ONCE),
-    },
-    also_on_virtual={"quick": BESIDE, "paper": BESIDE},
     claims=CLAIMS,
     knobs={
         "prepends": Knob({PREPENDING: {"technique": PREPENDING, "prepends": swept(0, 1, 2, 3, 5)}}, _scales(1)),

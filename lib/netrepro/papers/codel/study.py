@@ -33,7 +33,7 @@ from netrepro.papers.codel.experiments import (
     read_dynamic,
     read_edge,
 )
-from netrepro.study import DROPPED_PACKETS, Evidence, Gauge, Knob, Live, Part, Play, Runs, Scale, Study, swept
+from netrepro.study import DROPPED_PACKETS, VIRTUAL, Evidence, Gauge, Knob, Live, Part, Play, Runs, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first, least_first, ratio
 from netrepro.study.figures import Course, Level, Look, Mark, Panel, Picture, Sweep
@@ -281,7 +281,7 @@ STUDY = Study(
     read=read,
     answer=answer,
     repetitions=5,
-    profiles={
+    scales={
         "quick": Scale(
             300.0,
             repetitions=3,
@@ -291,9 +291,7 @@ STUDY = Study(
         ),
         "paper": Scale(300.0, changes={"static_s": 300.0}),
         "test": Scale(300.0, 2, {"static_s": 5.0, "edge_s": 60.0}, {"round_trip_ms": (30.0, 100.0)}),
-    },
-    on_virtual={
-        "quick": Scale(
+        ("quick", VIRTUAL): Scale(
             60.0,
             repetitions=2,
             changes=LINUX | {"static_s": 8.0, "edge_s": 60.0},
@@ -303,7 +301,9 @@ STUDY = Study(
             fewer={name: 1 for name, changes in CASES.items() if changes.get("part") is DYNAMIC_LINK},
             unjudged=OF_LONG_STAYS + OF_NS2_RED + OF_UPLOADS,
         ),
-        "paper": Scale(300.0, repetitions=3, changes=LINUX | {"static_s": 20.0}, without=(RFC,), unjudged=OF_NS2_RED),
+        ("paper", VIRTUAL): Scale(
+            300.0, repetitions=3, changes=LINUX | {"static_s": 20.0}, without=(RFC,), unjudged=OF_NS2_RED
+        ),
     },
     claims={
         "static-median-delay": Evidence("median_ms", "codel", control="drop tail", how=pd.Series.median),

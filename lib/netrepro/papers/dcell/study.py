@@ -21,7 +21,7 @@ from netrepro.papers.dcell.experiments import (
     read,
 )
 from netrepro.papers.dcell.figures import draw_diagonal, draw_run, goodput_panel, throughput_panel
-from netrepro.study import Evidence, Knob, Part, Play, Scale, Study, ratio, swept
+from netrepro.study import VIRTUAL, Evidence, Knob, Part, Play, Scale, Study, ratio, swept
 from netrepro.study.figures import Bars, Panel, Picture, Sweep, beside, plot
 from netrepro.style import scheme
 
@@ -66,18 +66,16 @@ STUDY = Study(
     read=read,
     answer=answer,
     repetitions=3,
-    profiles={
+    scales={
         "quick": Scale(changes={"flow_kb": 2000, "model_kb": 250}, unjudged=NEED_LONG_FLOWS),
         "paper": Scale(changes=PUBLISHED_TIMELINE | {"rate_mbps": 1000.0, "flow_kb": 20_000, "model_kb": 4000}),
-    },
-    on_virtual={
-        "quick": Scale(
+        ("quick", VIRTUAL): Scale(
             repetitions=2,
             changes={"timeline_s": (2.0, 10.0, 11.0, 19.5), "flow_kb": 120, "model_kb": 200},
             only={"hello_phase": PHASES[::2]},
             unjudged=NEED_LONG_FLOWS,
         ),
-        "paper": Scale(
+        ("paper", VIRTUAL): Scale(
             changes=PUBLISHED_TIMELINE | {"rate_mbps": 1000.0, "flow_kb": 4000, "model_kb": 4000},
             fewer=dict.fromkeys([case for case in CASES if case not in FAILURES], 2),  # these decide nothing here
         ),

@@ -398,7 +398,7 @@ STUDY = Study(
     seeds=seed_and_repetition,
     cannot=cannot,
     answer=answer,
-    profiles={
+    scales={
         "quick": Scale(without=(PLAY,)),
         "paper": Scale(changes={"packets": 10_000_000}, without=(PLAY,)),
         "test": Scale(changes={"packets": 5000, "single_packets": 2000}, without=(PLAY,)),

@@ -43,6 +43,7 @@ from netrepro.papers.epaxos_revisited.setting import (
 )
 from netrepro.simulation.replication import simulate_replication
 from netrepro.study import (
+    BESIDE,
     VIRTUAL,
     Evidence,
     Knob,
@@ -249,18 +250,17 @@ STUDY = Study(
     cannot=cannot,
     answer=answer,
     repetitions=3,
-    profiles={
+    scales={
         # A quarter of a second of the light load: a process's message costs real time, and the longest round trip is
         # 220 ms.
         "quick": _scale(2.0, 1.0, QUICK, light_s=0.75),
         "paper": _scale(60.0, 20.0, BOTH),
         "test": _scale(1.4, 0.8, SMALL),
+        ("quick", VIRTUAL): _scale(2.0, 1.0, SMALL, light_s=2.5),
+        ("paper", VIRTUAL): _scale(60.0, 20.0, BOTH, light_s=2.5),
+        ("quick", BESIDE): _scale(2.0, 1.0, QUICK, light_s=0.75),
+        ("paper", BESIDE): _scale(60.0, 20.0, BOTH),
     },
-    on_virtual={
-        "quick": _scale(2.0, 1.0, SMALL, light_s=2.5),
-        "paper": _scale(60.0, 20.0, BOTH, light_s=2.5),
-    },
-    also_on_virtual={"quick": _scale(2.0, 1.0, QUICK, light_s=0.75), "paper": _scale(60.0, 20.0, BOTH)},
     claims=CLAIMS,
     knobs={
         "leader": Knob(

@@ -197,7 +197,7 @@ STUDY = Study(
     seeds=lambda seed, repetition: seed + repetition,  # a solver's seeds
     answer=answer,
     repetitions=5,
-    profiles={
+    scales={
         "quick": Scale(repetitions=2, only={"size": SIZES[:4]}, fewer=_ONCE),
         "paper": Scale(changes={"timed_horizon": 10, "searched_hosts": 10}, fewer=_ONCE),
         "test": Scale(

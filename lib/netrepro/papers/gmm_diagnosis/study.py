@@ -111,7 +111,7 @@ STUDY = Study(
     seeds=seed_and_repetition,  # the fit uses the first
     answer=answer,
     repetitions=10,
-    profiles={
+    scales={
         "quick": Scale(repetitions=3, fewer=_QUICK),
         "paper": Scale(
             changes={

@@ -139,7 +139,7 @@ STUDY = Study(
     seeds=derived_seed,
     answer=answer,
     repetitions=3,
-    profiles={
+    scales={
         "quick": Scale(only={"first_packets": (3, 4, VERIFIED_PACKETS, BEST_PACKETS)}, fewer=SWEPT_ONCE),
         "paper": Scale(changes={"flows": None, "search_rows": 1000, **LARGE_NETWORKS}, fewer=ONCE),
         "test": Scale(

@@ -38,7 +38,7 @@ from netrepro.papers.initial_window.figures import (
     draw_run,
     gains_by_responses,
 )
-from netrepro.study import Evidence, Gauge, Knob, Play, Scale, Study, swept
+from netrepro.study import VIRTUAL, Evidence, Gauge, Knob, Play, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.figures import Picture, Published, Sweep, beside, plot
 from netrepro.study.live import LiveRun
@@ -103,17 +103,15 @@ STUDY = Study(
     read=read,
     answer=answer,
     until_complete=True,
-    profiles={
+    scales={
         "quick": Scale(changes={"clients": 500}, unjudged=NEED_MANY_CLIENTS),
         "paper": Scale(changes={"clients": 5_000}),
         "test": Scale(changes={"clients": 300}, unjudged=NEED_MANY_CLIENTS),
-    },
-    on_virtual={
-        "quick": Scale(
+        ("quick", VIRTUAL): Scale(
             changes={"clients": 90} | OF_KERNEL, repetitions=4, only=UP_TO_16_AND_42, unjudged=NEED_MANY_CLIENTS
         ),
-        "paper": Scale(changes={"clients": 300} | OF_KERNEL, unjudged=NEED_MANY_CLIENTS),
-        "test": Scale(changes={"clients": 70} | OF_KERNEL, unjudged=NEED_MANY_CLIENTS),
+        ("paper", VIRTUAL): Scale(changes={"clients": 300} | OF_KERNEL, unjudged=NEED_MANY_CLIENTS),
+        ("test", VIRTUAL): Scale(changes={"clients": 70} | OF_KERNEL, unjudged=NEED_MANY_CLIENTS),
     },
     claims={
         "average-gain": Evidence("mean_ms", "average", control="average, held", how=gain_percent),

@@ -29,7 +29,7 @@ from netrepro.papers.mptcp_wireless.experiments import (
     with_outage,
 )
 from netrepro.papers.mptcp_wireless.figures import draw_fig_7, draw_run, ways
-from netrepro.study import Evidence, Gauge, Knob, Live, Part, Play, Scale, Study, swept
+from netrepro.study import VIRTUAL, Evidence, Gauge, Knob, Live, Part, Play, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import least_first, ratio
 from netrepro.study.figures import Distribution, Level, Panel, Picture, Sweep, beside, plot
@@ -130,15 +130,13 @@ STUDY = Study(
     cannot=cannot,
     answer=answer,
     repetitions=3,
-    profiles={
+    scales={
         "quick": Scale(15.0),
         "paper": Scale(100.0),
         "test": Scale(16.0, repetitions=2, only={"receive_buffer_kb": (50, 600), "wifi_mbps": WIFI_MBPS}),
-    },
-    on_virtual={
-        "quick": Scale(20.0, repetitions=2, changes=ONE_BUFFER),
-        "paper": Scale(100.0, changes=ONE_BUFFER),
-        "test": Scale(16.0, repetitions=2, changes=ONE_BUFFER),
+        ("quick", VIRTUAL): Scale(20.0, repetitions=2, changes=ONE_BUFFER),
+        ("paper", VIRTUAL): Scale(100.0, changes=ONE_BUFFER),
+        ("test", VIRTUAL): Scale(16.0, repetitions=2, changes=ONE_BUFFER),
     },
     claims={
         "latency-order": Evidence(

@@ -87,7 +87,7 @@ STUDY = Study(
     seeds=seed_and_repetition,
     cannot=cannot,
     answer=answer,
-    profiles={
+    scales={
         "quick": Scale(
             0.04,
             only={"flows": (1, MANY), "rules": (100, 1000)},

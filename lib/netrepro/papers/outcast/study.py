@@ -35,7 +35,7 @@ from netrepro.papers.outcast.figures import (
     draw_timing,
 )
 from netrepro.papers.outcast.readings import read, read_flows
-from netrepro.study import GOODPUT_OF_FLOWS, Evidence, Gauge, Knob, Live, Part, Play, Runs, Scale, Study, swept
+from netrepro.study import GOODPUT_OF_FLOWS, VIRTUAL, Evidence, Gauge, Knob, Live, Part, Play, Runs, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first
 from netrepro.study.figures import Picture
@@ -135,7 +135,7 @@ STUDY = Study(
     experiment=experiment,
     read=read,
     answer=answer,
-    profiles={
+    scales={
         "quick": Scale(
             LONGEST_S,
             repetitions=8,
@@ -143,10 +143,8 @@ STUDY = Study(
             fewer={name: 3 for name in CASES if name.startswith("rows")},
         ),
         "paper": Scale(LONGEST_S),
-    },
-    on_virtual={
-        "quick": Scale(LONGEST_S, repetitions=3, only=NOT_IN_ROWS),
-        "paper": Scale(LONGEST_S, only=NOT_IN_ROWS),
+        ("quick", VIRTUAL): Scale(LONGEST_S, repetitions=3, only=NOT_IN_ROWS),
+        ("paper", VIRTUAL): Scale(LONGEST_S, only=NOT_IN_ROWS),
     },
     repetitions=20,
     claims={

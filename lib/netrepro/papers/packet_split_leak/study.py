@@ -109,7 +109,7 @@ STUDY = Study(
     cannot=cannot,
     seeds=seed_and_repetition,  # several streams are drawn from it
     answer=answer,
-    profiles={
+    scales={
         "quick": Scale(repetitions=3),
         "paper": Scale(
             changes={

@@ -29,7 +29,7 @@ from netrepro.papers.propshare.readings import (
     sybil_gain,
 )
 from netrepro.papers.propshare.setting import BETWEEN, Setting
-from netrepro.study import VIRTUAL, Evidence, Knob, Play, Runs, Scale, Study, seed_and_repetition, swept
+from netrepro.study import BESIDE, VIRTUAL, Evidence, Knob, Play, Runs, Scale, Study, seed_and_repetition, swept
 
 SYBIL_1, SYBIL_4 = "sybil, 1", f"sybil, {IDENTITIES}"
 PROCESSES_PERMUTED = "processes, permuted"
@@ -158,18 +158,14 @@ STUDY = Study(
     cannot=cannot,
     answer=answer,
     repetitions=60,
-    profiles={
+    scales={
         "quick": Scale(repetitions=30, only=QUICK_ONLY, fewer=_fewer_of_processes(1), without=(PROCESSES_PERMUTED,)),
         "paper": Scale(only=PAPER_ONLY, fewer=_fewer_of_processes(6), without=(PROCESSES_PERMUTED,), **PAPER),
         "test": Scale(only={"fraction": (0.0, 0.5, 1.0)}, fewer=_fewer_of_processes(1), least_repetitions=12),
-    },
-    on_virtual={
-        "quick": Scale(only=QUICK_ONLY, fewer=_fewer_of_processes(6)),
-        "paper": Scale(only=PAPER_ONLY, fewer=_fewer_of_processes(30), **PAPER),
-    },
-    also_on_virtual={
-        "quick": Scale(repetitions=1, without=(PROCESSES_PERMUTED,)),
-        "paper": Scale(repetitions=6, without=(PROCESSES_PERMUTED,)),
+        ("quick", VIRTUAL): Scale(only=QUICK_ONLY, fewer=_fewer_of_processes(6)),
+        ("paper", VIRTUAL): Scale(only=PAPER_ONLY, fewer=_fewer_of_processes(30), **PAPER),
+        ("quick", BESIDE): Scale(repetitions=1, without=(PROCESSES_PERMUTED,)),
+        ("paper", BESIDE): Scale(repetitions=6, without=(PROCESSES_PERMUTED,)),
     },
     claims=CLAIMS,
     on_kernels=_of_swarms(PROCESSES, PROCESSES_PERMUTED),

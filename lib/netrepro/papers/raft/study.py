@@ -27,6 +27,7 @@ from netrepro.papers.raft.processes import crash_processes
 from netrepro.papers.raft.setting import Setting, distance, published, read_trials
 from netrepro.protocols.raft_elections import Election, elect, split_vote_share, timeouts_of
 from netrepro.study import (
+    BESIDE,
     SIMULATED,
     VIRTUAL,
     Check,
@@ -420,22 +421,18 @@ STUDY = Study(
     seeds=seed_and_repetition,
     cannot=cannot,
     answer=answer,
-    profiles={
+    scales={
         "quick": Scale(fewer=ONCE),
         "paper": Scale(changes=PAPER, fewer=ONCE),
         "test": Scale(changes={"calibration_trials": 1000}, fewer=ONCE),
-    },
-    on_virtual={
-        "quick": Scale(
+        ("quick", VIRTUAL): Scale(
             changes={"trials": 200},
             fewer=ONCE,
             unjudged=[claim for claim in CLAIMS if claim not in OF_FEW_TRIALS],
         ),
-        "paper": Scale(changes=PAPER, fewer=ONCE),
-    },
-    also_on_virtual={
-        "quick": Scale(repetitions=1, without=tuple(CONTROLS)),
-        "paper": Scale(repetitions=1, changes=PAPER, without=tuple(CONTROLS)),
+        ("paper", VIRTUAL): Scale(changes=PAPER, fewer=ONCE),
+        ("quick", BESIDE): Scale(repetitions=1, without=tuple(CONTROLS)),
+        ("paper", BESIDE): Scale(repetitions=1, changes=PAPER, without=tuple(CONTROLS)),
     },
     claims=CLAIMS,
     knobs={

@@ -39,6 +39,7 @@ from netrepro.papers.red.figures import (
 )
 from netrepro.study import (
     DROPPED_PACKETS,
+    VIRTUAL,
     Evidence,
     Gauge,
     Knob,
@@ -122,13 +123,11 @@ STUDY = Study(
     read=read,
     answer=answer,
     repetitions=20,
-    profiles={
+    scales={
         "quick": Scale(5.0, repetitions=5),
         "paper": Scale(5.0),
-    },
-    on_virtual={
-        "quick": Scale(5.0, repetitions=5, changes=OF_KERNEL, only=HALF, fewer=RARELY),
-        "paper": Scale(5.0, repetitions=10, changes=OF_KERNEL),
+        ("quick", VIRTUAL): Scale(5.0, repetitions=5, changes=OF_KERNEL, only=HALF, fewer=RARELY),
+        ("paper", VIRTUAL): Scale(5.0, repetitions=10, changes=OF_KERNEL),
     },
     claims={
         "average-within-thresholds": Evidence("share_within", "fig3", control="fig3, no drops"),

@@ -49,7 +49,7 @@ from netrepro.papers.repnet.setting import (
     Setting,
     Sorting,
 )
-from netrepro.study import SIMULATED, Evidence, Knob, Runs, Scale, Study, in_real_time, swept
+from netrepro.study import REAL_TIME, SIMULATED, VIRTUAL, Evidence, Knob, Runs, Scale, Study, in_real_time, swept
 from netrepro.study.evidence import greatest_first, jackknife, least_first
 
 LOADS = {"1:1": (0.1, 0.2, 0.3, 0.4, 0.5), "2:1": (0.1, 0.2, 0.3, 0.5), "fat-tree": (0.1, 0.2, 0.4, 0.6, 0.8)}
@@ -472,24 +472,24 @@ STUDY = Study(
     parts=PARTS[1:],
     cases=CASES,
     measure_all=measure_all,
-    profiles={"quick": QUICK, "paper": PAPER, "test": TEST},
-    on_virtual={
-        "quick": VIRTUAL_QUICK,
-        "paper": VIRTUAL_PAPER,
-        "test": replace(
+    scales={
+        "quick": QUICK,
+        "paper": PAPER,
+        "test": TEST,
+        ("quick", VIRTUAL): VIRTUAL_QUICK,
+        ("paper", VIRTUAL): VIRTUAL_PAPER,
+        ("test", VIRTUAL): replace(
             TEST,
             changes={**TEST.changes, "bursts": 4, "probes": 40, "lasts_s": 0.03},
             without=VIRTUAL_PAPER.without,
         ),
-    },
-    # Real kernels run in real time, with fewer mice and jobs.
-    in_real_time={
-        "quick": replace(
+        # Real kernels run in real time, with fewer mice and jobs.
+        ("quick", REAL_TIME): replace(
             QUICK,
             fewer={**QUICK.fewer, **dict.fromkeys(of_network("scaled", "kernel sort"), 2)},
             unjudged=[claim for claim in ON_KERNELS if claim not in ("sort-repflow-median", "sort-repsyn-median")],
         ),
-        "paper": replace(PAPER, unjudged=[claim for claim in ON_KERNELS if "p999" in claim]),
+        ("paper", REAL_TIME): replace(PAPER, unjudged=[claim for claim in ON_KERNELS if "p999" in claim]),
     },
     on_kernels=ON_KERNELS,
     cannot=cannot,

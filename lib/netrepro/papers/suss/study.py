@@ -51,7 +51,7 @@ from netrepro.papers.suss.figures import (
     _saving,
     draw_run,
 )
-from netrepro.study import Evidence, Gauge, Knob, Live, Play, Scale, Study, least_first, swept
+from netrepro.study import VIRTUAL, Evidence, Gauge, Knob, Live, Play, Scale, Study, least_first, swept
 from netrepro.study.evidence import ratio
 from netrepro.study.figures import Course, Level, Panel, Picture, Published, Sweep, plot
 
@@ -89,13 +89,11 @@ STUDY = Study(
     experiment=experiment,
     read=read,
     answer=answer,
-    profiles={
+    scales={
         "quick": Scale(repetitions=3, only={"round_trip_ms": (*NEAR_MS, 25.0, 75.0, 100.0, 250.0, *CLASS_MS)}),
         "paper": Scale(),
         "test": Scale(repetitions=2, only={"round_trip_ms": (1.0, 75.0, 100.0, *CLASS_MS), "buffer_bdp": (1.0,)}),
-    },
-    on_virtual={
-        "quick": Scale(
+        ("quick", VIRTUAL): Scale(
             repetitions=2,
             changes={"module_cubic": True},
             only={
@@ -105,7 +103,7 @@ STUDY = Study(
             },
             without=[f"fifth, {name}" for name in ("cubic", "suss", "none fourfold")],
         ),
-        "paper": Scale(changes={"module_cubic": True}),
+        ("paper", VIRTUAL): Scale(changes={"module_cubic": True}),
     },
     claims={
         "a-fifth-below-5-mb": Evidence("completion_s", *_against_cubic("fig12"), least_improvement),

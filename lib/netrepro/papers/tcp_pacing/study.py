@@ -9,7 +9,19 @@ from matplotlib.figure import Figure
 from netrepro.papers.tcp_pacing.experiments import CORE, PAYLOAD, Setting, experiment, together_experiment
 from netrepro.papers.tcp_pacing.figures import BOTH, PACED_LOOK, RENO, _course, _holds, _windows, answer, draw_run, gain
 from netrepro.papers.tcp_pacing.readings import MANY, MIXED, SHARE, TWO, read
-from netrepro.study import DROPPED_PACKETS, GOODPUT_OF_FLOWS, Evidence, Gauge, Knob, Live, Play, Scale, Study, swept
+from netrepro.study import (
+    DROPPED_PACKETS,
+    GOODPUT_OF_FLOWS,
+    VIRTUAL,
+    Evidence,
+    Gauge,
+    Knob,
+    Live,
+    Play,
+    Scale,
+    Study,
+    swept,
+)
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first, least_first, ratio
 from netrepro.study.figures import Bars, Level, Panel, Picture, Published, Sweep, beside, plot
@@ -97,18 +109,17 @@ STUDY = Study(
     experiment=experiment,
     read=read,
     answer=answer,
-    profiles={
+    scales={
         "quick": Scale(30.0, repetitions=5, changes={"many_s": 20.0}),
         "paper": Scale(120.0),
-    },
-    on_virtual={  # Linux's senders; in the simulator beside them, too
-        "quick": Scale(
+        # Linux's senders; in the simulator beside them, too
+        ("quick", VIRTUAL): Scale(
             20.0,
             repetitions=2,
             changes={"recovery": "linux", "many_s": 12.0, "trips_s": 30.0},
             without=("fifty paced, random starts",),
         ),
-        "paper": Scale(60.0, changes={"recovery": "linux"}),
+        ("paper", VIRTUAL): Scale(60.0, changes={"recovery": "linux"}),
     },
     claims={
         "reno-leaves-slow-start": Evidence("exit_packets", "reno", control="paced"),

@@ -231,16 +231,16 @@ def _cases(study: Study, measured: list[Runs], of_networks: set[str]) -> Iterato
             yield f"knob {name}: {_said(error, study.slug)}"
     measured.append(runs)
     for case, why in runs.skipped.items():
-        if case.partition(": ")[2] not in runs.study.profiles[PROFILE].without:
+        if case.partition(": ")[2] not in runs.study.scales[PROFILE].without:
             yield f"{case} was not run: {why}"
 
 
 def _short(study: Study) -> Study:
     """Return the study with a profile PROFILE: its profile "test", or else its quick one, cut."""
-    own = study.profiles.get("test")
-    scale = own if own is not None else _cut(study.profiles["quick"])
+    own = study.scales.get("test")
+    scale = own if own is not None else _cut(study.scales["quick"])
     knobs = {name: _short_knob(knob) if isinstance(knob, Knob) else knob for name, knob in study.knobs.items()}
-    return replace(study, profiles={**study.profiles, PROFILE: scale}, knobs=knobs)
+    return replace(study, scales={**study.scales, PROFILE: scale}, knobs=knobs)
 
 
 def _short_knob(knob: Knob) -> Knob:

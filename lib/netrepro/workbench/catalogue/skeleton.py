@@ -227,7 +227,7 @@ STUDY = Study(
     experiment=experiment,
     read=read,
     answer=answer,
-    profiles={"quick": Scale(20.0), "paper": Scale(60.0)},
+    scales={"quick": Scale(20.0), "paper": Scale(60.0)},
     claims={"bbr-takes-more": Evidence("share", ("bbr", "cubic"), control=("fair queue", "cubic"), how=ratio)},
     knobs={"knob": Knob({"bbr": {"buffer_share": swept(0.25, 0.5, 1.0, 2.0, 4.0, 8.0)}}, Scale(10.0))},
     figures={"fig1": draw_queue, "control": draw_control, "knob": draw_knob},
