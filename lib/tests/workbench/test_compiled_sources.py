@@ -106,6 +106,8 @@ def test_no_bindings_need_an_object_that_they_do_not_reach():
         ("auto a = '\\''; /* ' */ int b;", "auto a = '\\''; int b;"),
         ("int a = b / c; // / d", "int a = b / c;"),
         ("// one \\\n goes on\nint a;", "int a;"),
+        ("int a;\n// one\n  // two\n\nint b;", "int a;\nint b;"),
+        ("int a;\n/* one\n\n two */\n  int b;  /* three */\n// four\n", "int a;\n  int b;"),
     ],
 )
 def test_comments_go_and_strings_stay(text, kept):

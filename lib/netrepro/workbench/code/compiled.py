@@ -13,12 +13,12 @@ ALWAYS = ("bindings/module.cpp",)  # what every name of the core needs
 # A name that a file of bindings gives the Python module, as in module.def("name", …) or class_<Queue>(module, "Queue".
 _BOUND = re.compile(r'(?:module\.(?:def|attr)\(|\(\s*module,)\s*"(\w+)"')
 _INCLUDED = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
-# A string or a character, which is kept; or a comment, blanks before a line's end, an empty line.
-_WORDS = re.compile(
-    r"""(?P<kept>R"(?P<mark>[^()\\\s]*)\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+')"""
-    r"|[ \t]*//(?:\\\n|[^\n])*|[ \t]*/\*.*?\*/|[ \t]+$|\n(?=[ \t]*(?:\n|$))",
-    re.DOTALL | re.MULTILINE,
+# A string or a character, which is kept; or a comment; or blanks before a line's end, an empty line.
+_KEPT = (
+    r"""(?P<kept>R"(?P<mark>[^()\\\s]*)\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+')|"""
 )
+_COMMENTS = re.compile(_KEPT + r"[ \t]*//(?:\\\n|[^\n])*|[ \t]*/\*.*?\*/", re.DOTALL)
+_EMPTY = re.compile(_KEPT + r"[ \t]+$|\n(?=[ \t]*(?:\n|$))", re.DOTALL | re.MULTILINE)
 
 
 def sources_of(names: Collection[str], core: Path) -> list[Path]:
@@ -76,4 +76,6 @@ def without_comments(text: str) -> str:
     >>> without_comments('int a;  // one\n\n/* two */ char b = \'"\';')
     'int a;\n char b = \'"\';'
     """
-    return _WORDS.sub(lambda part: part["kept"] or "", text).strip("\n")
+    for cut in (_COMMENTS, _EMPTY):  # the lines of comments are empty only when these are cut
+        text = cut.sub(lambda part: part["kept"] or "", text)
+    return text.strip("\n")
