@@ -217,9 +217,11 @@ def measure_outage(setting: Outage, seconds: float, seed: int, tier: str) -> Rea
     asked = with_outage(setting, seconds, seed)
     if tier == VIRTUAL and setting.told:
         delivered = told_handover(asked)
-        return read_stream(delivered, setting, seconds) | read_outage(delivered, setting, seconds)
-    measured = run_experiment(asked, tier)
-    return read(measured, setting) | read_outage(measured.deliveries, setting, seconds)
+        stream = read_stream(delivered, setting, seconds)
+    else:
+        measured = run_experiment(asked, tier)
+        delivered, stream = measured.deliveries, read(measured, setting)
+    return stream | read_outage(delivered, stream["seconds"], setting, seconds)
 
 
 def cannot(setting: Setting, tier: str) -> str:
@@ -240,10 +242,10 @@ def read_stream(delivered: pd.DataFrame, setting: Setting, seconds: float) -> Re
     return Reading(numbers, {"seconds": bytes_by_second(delivered, seconds)}, [within])
 
 
-def read_outage(delivered: pd.DataFrame, setting: Outage, seconds: float) -> Reading:
+def read_outage(delivered: pd.DataFrame, each_second: pd.DataFrame, setting: Outage, seconds: float) -> Reading:
     """Read progress_share (of whole seconds without WiFi in which bytes arrived), without_wifi_mbps (in these seconds),
-    and longest_stall_s (without any byte, from WiFi's loss on)."""
-    mbps = without_wifi(bytes_by_second(delivered, seconds), setting, seconds).goodput_mbps
+    and longest_stall_s (without any byte, from WiFi's loss on). each_second : what `bytes_by_second` returns."""
+    mbps = without_wifi(each_second, setting, seconds).goodput_mbps
     return Reading(
         {
             "progress_share": float((mbps > 0).mean()),
