@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from netrepro.networks.experiment import Measurements, Port
-from netrepro.networks.links import FULL_PACKET_BYTES
 
 # The most by which a gap may differ from its ideal (share), and the least share of gaps that must keep within this.
 GAP_BOUNDS = {"gaps within 10 %": (0.1, 0.99), "gaps within 1 %": (0.01, 0.9)}
@@ -18,7 +17,7 @@ def gap_shares(run: Measurements, port: Port) -> list[tuple[str, float, float]]:
     A share is NaN where the port was never busy from one full packet to the next.
     """
     asked = run.experiment
-    full_bytes = min(FULL_PACKET_BYTES, asked.full_packet_bytes(asked.tcp))
+    full_bytes = asked.full_packet_bytes(asked.tcp)
     ideal_s = full_bytes * 8 / (asked.topology.link(*port).rate_mbps * 1e6)
     packets = run.packets_by_port.get(port, run.packets[:0])
     # A packet that waited longer than the gap before it found the port busy from end to end.
