@@ -9,16 +9,16 @@ from netrepro.conformance.run import (
     FAIL,
     NOT_APPLICABLE,
     PASS,
+    ConformanceReport,
     GoldenDifference,
     Judged,
-    Report,
     conform,
     golden_hashes,
     write_golden_hashes,
 )
-from netrepro.conformance.scenarios import SUITES, Scenario, Sentence, Suite, load_controls, load_suite
+from netrepro.conformance.scenarios import SUITES, ConformanceScenario, Sentence, Suite, load_controls, load_suite
 from netrepro.conformance.subjects import CLAIMS, Subject, subject_of
-from netrepro.conformance.traces import Trace
+from netrepro.conformance.traces import TcpTrace
 
 __all__ = [
     "CLAIMS",
@@ -27,14 +27,14 @@ __all__ = [
     "NOT_APPLICABLE",
     "PASS",
     "SUITES",
+    "ConformanceReport",
+    "ConformanceScenario",
     "GoldenDifference",
     "Judged",
-    "Report",
-    "Scenario",
     "Sentence",
     "Subject",
     "Suite",
-    "Trace",
+    "TcpTrace",
     "conform",
     "golden_hashes",
     "load_controls",

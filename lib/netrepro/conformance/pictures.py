@@ -6,15 +6,15 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from netrepro.conformance.run import Report
-from netrepro.conformance.traces import Trace
+from netrepro.conformance.run import ConformanceReport
+from netrepro.conformance.traces import TcpTrace
 from netrepro.errors import NetreproError, nearest
 from netrepro.style import CURVES, PUBLISHED_GREY, use_style
 
 BINS = 150  # of the rate over a run, at most
 
 
-def draw_scenario(report: Report, name: str) -> Figure:
+def draw_scenario(report: ConformanceReport, name: str) -> Figure:
     """Draw rate (Mb/s), window (segments) and queue (packets) of a scenario over time, for each flow of the subject's
     run; in grey, the first flow and the queue of the reference's run, where `conform` was asked for references.
 
@@ -47,18 +47,18 @@ def draw_scenario(report: Report, name: str) -> Figure:
     return figure
 
 
-def _rate(trace: Trace, flow: int) -> tuple[np.ndarray, np.ndarray]:
+def _rate(trace: TcpTrace, flow: int) -> tuple[np.ndarray, np.ndarray]:
     # A window leaves in bursts, once a round trip: what is shorter shows a beat of bins and bursts.
     bins = max(min(BINS, int(trace.seconds / trace.round_trip_s(flow))), 1)
     edges = np.linspace(0, trace.seconds, bins + 1)
     return (edges[:-1] + edges[1:]) / 2, trace.rates_mbps(edges, flow)
 
 
-def _window(trace: Trace, flow: int) -> tuple[np.ndarray, np.ndarray]:
+def _window(trace: TcpTrace, flow: int) -> tuple[np.ndarray, np.ndarray]:
     samples = trace.samples(flow)
     return samples.time_s, samples.window
 
 
-def _queue(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
+def _queue(trace: TcpTrace) -> tuple[np.ndarray, np.ndarray]:
     table = trace.measured.queues
     return table["time_s"].to_numpy(), table["queue_packets"].to_numpy()

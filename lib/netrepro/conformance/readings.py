@@ -1,6 +1,6 @@
 """The vocabulary of sentences: readings of a trace, each a number that a sentence bounds.
 
-All take a Trace and the keywords that their YAML gives. Times are seconds from the start of the run; rounds are base
+All take a TcpTrace and the keywords that their YAML gives. Times are seconds from the start of the run; rounds are base
 round trips. A reading that the trace does not have is NaN, which keeps no bound.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from netrepro.conformance.traces import Samples, Trace
+from netrepro.conformance.traces import Samples, TcpTrace
 from netrepro.errors import nearest
 
 READINGS: dict[str, Reading] = {}
@@ -55,14 +55,14 @@ def _reading(unit: str) -> Callable[[Callable[..., float]], Callable[..., float]
 
 
 @_reading("segments")
-def first_flight(trace: Trace, flow: int = 0) -> float:
+def first_flight(trace: TcpTrace, flow: int = 0) -> float:
     """Count the segments that leave before the first acknowledgement can be back."""
     sent = trace.sent(flow)
     return float((sent < sent[0] + A_FLIGHT * trace.round_trip_s(flow)).sum()) if len(sent) else math.nan
 
 
 @_reading("times a round")
-def window_growth(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> float:
+def window_growth(trace: TcpTrace, from_s: float, to_s: float, flow: int = 0) -> float:
     """Return the largest ratio of the window to the window a round earlier."""
     windows = trace.samples(flow)
     later = _a_round_later(trace, windows, from_s, to_s, flow)
@@ -70,7 +70,7 @@ def window_growth(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> fl
 
 
 @_reading("segments a round")
-def window_slope(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> float:
+def window_slope(trace: TcpTrace, from_s: float, to_s: float, flow: int = 0) -> float:
     """Return the mean growth of the window, in segments a (smoothed) round trip."""
     part = trace.samples(flow).between(from_s, to_s)
     if len(part.time_s) < 2:
@@ -81,7 +81,7 @@ def window_slope(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> flo
 
 @_reading("of what was in flight")
 def kept_after_congestion(
-    trace: Trace, at_s: float, of: str = "in_flight", flow: int = 0, within_s: float = 5.0
+    trace: TcpTrace, at_s: float, of: str = "in_flight", flow: int = 0, within_s: float = 5.0
 ) -> float:
     """Return the slow-start threshold that the first reduction after `at_s` sets, as a share of the window, or of the
     segments in flight, just before."""
@@ -94,7 +94,7 @@ def kept_after_congestion(
 
 
 @_reading("of the window")
-def median_kept(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> float:
+def median_kept(trace: TcpTrace, from_s: float, to_s: float, flow: int = 0) -> float:
     """Return the median share of the window that reductions keep."""
     windows = trace.samples(flow)
     cuts = windows.reductions(from_s, to_s)
@@ -102,13 +102,13 @@ def median_kept(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> floa
 
 
 @_reading("reductions")
-def reductions(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> float:
+def reductions(trace: TcpTrace, from_s: float, to_s: float, flow: int = 0) -> float:
     """Count how often the slow-start threshold is set anew."""
     return float(len(trace.samples(flow).reductions(from_s, to_s)))
 
 
 @_reading("rounds")
-def least_time_between_reductions(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> float:
+def least_time_between_reductions(trace: TcpTrace, from_s: float, to_s: float, flow: int = 0) -> float:
     """Return the shortest time between two reductions, in smoothed round trips; infinite for fewer than two."""
     windows = trace.samples(flow)
     places = windows.reductions(from_s, to_s)
@@ -119,7 +119,7 @@ def least_time_between_reductions(trace: Trace, from_s: float, to_s: float, flow
 
 
 @_reading("segments")
-def window_beyond_threshold(trace: Trace, at_s: float, rounds: float, flow: int = 0) -> float:
+def window_beyond_threshold(trace: TcpTrace, at_s: float, rounds: float, flow: int = 0) -> float:
     """Return by how much the window is above the threshold that the first reduction after `at_s` has set, some rounds
     after it."""
     windows = trace.samples(flow)
@@ -131,21 +131,21 @@ def window_beyond_threshold(trace: Trace, at_s: float, rounds: float, flow: int 
 
 
 @_reading("segments")
-def least_window(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> float:
+def least_window(trace: TcpTrace, from_s: float, to_s: float, flow: int = 0) -> float:
     """Return the smallest window."""
     part = trace.samples(flow).between(from_s, to_s)
     return float(part.window.min()) if len(part.window) else math.nan
 
 
 @_reading("times what is in flight")
-def unused_window(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> float:
+def unused_window(trace: TcpTrace, from_s: float, to_s: float, flow: int = 0) -> float:
     """Return the largest ratio of the window to the most that was in flight."""
     part = trace.samples(flow).between(from_s, to_s)
     return float(part.window.max() / part.in_flight.max()) if len(part.window) else math.nan
 
 
 @_reading("of the window before")
-def window_on_the_cubic(trace: Trace, at_s: float, share_of_k: float = 1.0, beta: float = 0.7, scale: float = 0.4,
+def window_on_the_cubic(trace: TcpTrace, at_s: float, share_of_k: float = 1.0, beta: float = 0.7, scale: float = 0.4,
                         flow: int = 0) -> float:  # fmt: skip
     """Return the window `share_of_k` of K after the first reduction, over W_max; K is that of RFC 9438, equation 2, and
     W_max the threshold over beta, because a window that doubles grows much between two samples."""
@@ -161,20 +161,20 @@ def window_on_the_cubic(trace: Trace, at_s: float, share_of_k: float = 1.0, beta
 
 
 @_reading("dips")
-def dips(trace: Trace, from_s: float, to_s: float, share: float = DIP_SHARE, flow: int = 0) -> float:
+def dips(trace: TcpTrace, from_s: float, to_s: float, share: float = DIP_SHARE, flow: int = 0) -> float:
     """Count how often the window falls below a share of its median."""
     return float(len(_dips(trace, from_s, to_s, share, flow)))
 
 
 @_reading("s")
-def time_between_dips(trace: Trace, from_s: float, to_s: float, share: float = DIP_SHARE, flow: int = 0) -> float:
+def time_between_dips(trace: TcpTrace, from_s: float, to_s: float, share: float = DIP_SHARE, flow: int = 0) -> float:
     """Return the mean time between the beginnings of two dips of the window."""
     begins = [begin for begin, _ in _dips(trace, from_s, to_s, share, flow)]
     return float(np.diff(begins).mean()) if len(begins) > 1 else math.nan
 
 
 @_reading("s")
-def length_of_dips(trace: Trace, from_s: float, to_s: float, share: float = DIP_SHARE, flow: int = 0) -> float:
+def length_of_dips(trace: TcpTrace, from_s: float, to_s: float, share: float = DIP_SHARE, flow: int = 0) -> float:
     """Return the mean duration of a dip of the window."""
     spells = _dips(trace, from_s, to_s, share, flow)
     return float(np.mean([end - begin for begin, end in spells])) if spells else math.nan
@@ -184,20 +184,22 @@ def length_of_dips(trace: Trace, from_s: float, to_s: float, share: float = DIP_
 
 
 @_reading("bandwidth-delay products")
-def in_flight(trace: Trace, from_s: float, to_s: float, quantile: float = 1.0, flow: int = 0) -> float:
+def in_flight(trace: TcpTrace, from_s: float, to_s: float, quantile: float = 1.0, flow: int = 0) -> float:
     """Return a quantile of what is in flight."""
     return segments_in_flight(trace, from_s, to_s, quantile, flow) / trace.pipe(flow)
 
 
 @_reading("segments")
-def segments_in_flight(trace: Trace, from_s: float, to_s: float, quantile: float = 1.0, flow: int = 0) -> float:
+def segments_in_flight(trace: TcpTrace, from_s: float, to_s: float, quantile: float = 1.0, flow: int = 0) -> float:
     """Return a quantile of what is in flight, in segments."""
     part = trace.samples(flow).between(from_s, to_s)
     return float(np.quantile(part.in_flight, quantile)) if len(part.window) else math.nan
 
 
 @_reading("ms")
-def queueing_delay(trace: Trace, from_s: float, to_s: float, quantile: float = 0.5, flow: int | None = None) -> float:
+def queueing_delay(
+    trace: TcpTrace, from_s: float, to_s: float, quantile: float = 0.5, flow: int | None = None
+) -> float:
     """Return a quantile of the time that packets (of a flow) have waited at the bottleneck."""
     waits = trace.waits_ms(from_s, to_s, flow)
     return float(np.quantile(waits, quantile)) if len(waits) else math.nan
@@ -205,27 +207,27 @@ def queueing_delay(trace: Trace, from_s: float, to_s: float, quantile: float = 0
 
 @_reading("of the rate")
 def delivered(
-    trace: Trace, from_s: float, to_s: float, rate_mbps: float | None = None, flow: int | None = None
+    trace: TcpTrace, from_s: float, to_s: float, rate_mbps: float | None = None, flow: int | None = None
 ) -> float:
     """Return the share of the bottleneck's rate (or of another) that left it, of all flows or of one."""
     return trace.delivered_mbps(from_s, to_s, flow) / (rate_mbps or trace.rate_mbps)
 
 
 @_reading("of what was sent")
-def lost(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> float:
+def lost(trace: TcpTrace, from_s: float, to_s: float, flow: int = 0) -> float:
     """Return the share of a sender's packets that the bottleneck's queue or policer dropped."""
     sent = len(trace.sent(flow, from_s, to_s))
     return max(0.0, 1 - trace.passed(from_s, to_s, flow) / sent) if sent else math.nan
 
 
 @_reading("retransmissions")
-def retransmissions(trace: Trace, flow: int = 0) -> float:
+def retransmissions(trace: TcpTrace, flow: int = 0) -> float:
     """Count the retransmitted segments of the whole run."""
     return float(trace.measured.flows["retransmitted_packets"][flow])
 
 
 @_reading("retransmissions")
-def needless_retransmissions(trace: Trace) -> float:
+def needless_retransmissions(trace: TcpTrace) -> float:
     """Count retransmissions beyond the packets that were dropped or lost on the bottleneck's link."""
     link = trace.measured.links_by_port.loc[("s1", "s2")]
     gone = link["dropped_packets"] + link["lost_packets"]
@@ -233,7 +235,7 @@ def needless_retransmissions(trace: Trace) -> float:
 
 
 @_reading("timeouts")
-def timeouts(trace: Trace, flow: int = 0) -> float:
+def timeouts(trace: TcpTrace, flow: int = 0) -> float:
     """Count the expirations of the retransmission timer."""
     return float(trace.measured.flows["timeouts"][flow])
 
@@ -242,26 +244,26 @@ def timeouts(trace: Trace, flow: int = 0) -> float:
 
 
 @_reading("ms")
-def connected_after(trace: Trace, flow: int = 0) -> float:
+def connected_after(trace: TcpTrace, flow: int = 0) -> float:
     """Return the time until the connection is open."""
     return float(trace.measured.flows["connected_ms"][flow])
 
 
 @_reading("ms")
-def completed_after(trace: Trace, flow: int = 0) -> float:
+def completed_after(trace: TcpTrace, flow: int = 0) -> float:
     """Return the time until the receiver holds everything."""
     return float(trace.measured.flows["completion_ms"][flow])
 
 
 @_reading("times the gap before")
-def backoff(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> float:
+def backoff(trace: TcpTrace, from_s: float, to_s: float, flow: int = 0) -> float:
     """Return the least growth from one gap between retransmissions by timeout to the next."""
     gaps = _timer_gaps(trace, from_s, to_s, flow)
     return float(np.min(gaps[1:] / gaps[:-1])) if len(gaps) > 1 else math.nan
 
 
 @_reading("ms")
-def first_timeout(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> float:
+def first_timeout(trace: TcpTrace, from_s: float, to_s: float, flow: int = 0) -> float:
     """Return how long the retransmission timer ran at first: from the last packet, data or a tail loss probe, to the
     first retransmission by timeout."""
     gaps = _timer_gaps(trace, from_s, to_s, flow)
@@ -269,14 +271,14 @@ def first_timeout(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> fl
 
 
 @_reading("packets")
-def packets_a_timeout(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> float:
+def packets_a_timeout(trace: TcpTrace, from_s: float, to_s: float, flow: int = 0) -> float:
     """Return the most packets that leave together, within a quarter of a round, while nothing is acknowledged."""
     sent = trace.sent(flow, from_s, to_s)
     return float(_most_within(sent, trace.round_trip_s(flow) / 4)) if len(sent) else math.nan
 
 
 @_reading("segments")
-def restart_flight(trace: Trace, flow: int = 0) -> float:
+def restart_flight(trace: TcpTrace, flow: int = 0) -> float:
     """Count the segments that leave in the first round after the longest pause."""
     begin = _after_pause(trace.sent(flow), trace.round_trip_s(flow))
     if begin is None:
@@ -285,14 +287,14 @@ def restart_flight(trace: Trace, flow: int = 0) -> float:
 
 
 @_reading("of the rate")
-def restart_rate(trace: Trace, flow: int = 0) -> float:
+def restart_rate(trace: TcpTrace, flow: int = 0) -> float:
     """Return the rate at which segments leave in the first round after the longest pause, as share of the link's."""
     megabits = restart_flight(trace, flow) * trace.packet_bytes * 8e-6
     return megabits / (A_FLIGHT * trace.round_trip_s(flow)) / trace.rate_mbps
 
 
 @_reading("segments")
-def largest_burst(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> float:
+def largest_burst(trace: TcpTrace, from_s: float, to_s: float, flow: int = 0) -> float:
     """Return the most segments that leave back to back: a gap of two packet times of the sender's link ends a burst."""
     sent = trace.sent(flow, from_s, to_s)
     if not len(sent):
@@ -305,28 +307,28 @@ def largest_burst(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> fl
 
 
 @_reading("times the other's goodput")
-def goodput_ratio(trace: Trace, from_s: float, to_s: float, over: int = 0, under: int = 1) -> float:
+def goodput_ratio(trace: TcpTrace, from_s: float, to_s: float, over: int = 0, under: int = 1) -> float:
     """Return the rate of flow `over` as a multiple of that of flow `under`."""
     below = trace.delivered_mbps(from_s, to_s, under)
     return trace.delivered_mbps(from_s, to_s, over) / below if below > 0 else math.inf
 
 
 @_reading("largest over smallest")
-def spread(trace: Trace, from_s: float, to_s: float) -> float:
+def spread(trace: TcpTrace, from_s: float, to_s: float) -> float:
     """Return the largest rate of a flow over the smallest."""
     rates = trace.goodputs_mbps(from_s, to_s)
     return max(rates) / min(rates) if min(rates) > 0 else math.inf
 
 
 @_reading("of the fair share")
-def share(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> float:
+def share(trace: TcpTrace, from_s: float, to_s: float, flow: int = 0) -> float:
     """Return a flow's rate over its fair share of what all flows got."""
     rates = trace.goodputs_mbps(from_s, to_s)
     return rates[flow] * len(rates) / sum(rates) if sum(rates) else math.nan
 
 
 @_reading("times the equation's rate")
-def over_the_equation(trace: Trace, from_s: float, to_s: float, loss: float, flow: int = 0) -> float:
+def over_the_equation(trace: TcpTrace, from_s: float, to_s: float, loss: float, flow: int = 0) -> float:
     """Return the rate over that of TCP's throughput equation (RFC 5348, section 3.1; b = 1), or over the link's."""
     round_trip_s = trace.round_trip_s(flow)
     waits_s = 3 * math.sqrt(3 * loss / 8) * loss * (1 + 32 * loss**2) * 4 * round_trip_s
@@ -336,7 +338,7 @@ def over_the_equation(trace: Trace, from_s: float, to_s: float, loss: float, flo
 
 
 @_reading("packets a second")
-def packets_a_second(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> float:
+def packets_a_second(trace: TcpTrace, from_s: float, to_s: float, flow: int = 0) -> float:
     """Return the rate at which a sender's packets leave it."""
     return len(trace.sent(flow, from_s, to_s)) / (to_s - from_s)
 
@@ -345,7 +347,7 @@ def packets_a_second(trace: Trace, from_s: float, to_s: float, flow: int = 0) ->
 
 
 def _a_round_later(
-    trace: Trace, windows: Samples, from_s: float, to_s: float, flow: int
+    trace: TcpTrace, windows: Samples, from_s: float, to_s: float, flow: int
 ) -> tuple[np.ndarray, np.ndarray]:
     steps = max(round(trace.round_trip_s(flow) / trace.sample_s), 1)
     now, later = windows.window[:-steps], windows.window[steps:]
@@ -353,7 +355,7 @@ def _a_round_later(
     return now[inside], later[inside]
 
 
-def _dips(trace: Trace, from_s: float, to_s: float, share: float, flow: int) -> list[tuple[float, float]]:
+def _dips(trace: TcpTrace, from_s: float, to_s: float, share: float, flow: int) -> list[tuple[float, float]]:
     part = trace.samples(flow).between(from_s, to_s)
     if not len(part.window):
         return []
@@ -362,7 +364,7 @@ def _dips(trace: Trace, from_s: float, to_s: float, share: float, flow: int) -> 
     return [(part.time_s[begin], part.time_s[end - 1]) for begin, end in zip(edges[::2], edges[1::2], strict=True)]
 
 
-def _timer_gaps(trace: Trace, from_s: float, to_s: float, flow: int) -> np.ndarray:
+def _timer_gaps(trace: TcpTrace, from_s: float, to_s: float, flow: int) -> np.ndarray:
     """Return the gaps between packets that are longer than a tail loss probe waits."""
     gaps = np.diff(trace.sent(flow, from_s, to_s))
     return gaps[gaps > LONGEST_PROBE_ROUNDS * trace.round_trip_s(flow)]

@@ -17,9 +17,9 @@ import pandas as pd
 
 from netrepro.applications.own_control import INTERFACE_VERSION
 from netrepro.conformance.readings import READINGS
-from netrepro.conformance.scenarios import SUITES, Scenario, Sentence, Suite, chosen, load_controls
+from netrepro.conformance.scenarios import SUITES, ConformanceScenario, Sentence, Suite, chosen, load_controls
 from netrepro.conformance.subjects import Subject, subject_of
-from netrepro.conformance.traces import Trace
+from netrepro.conformance.traces import TcpTrace
 from netrepro.files import write_atomically
 from netrepro.networks.qlog import RECORD_SEPARATOR, qlog_files
 from netrepro.paths import all_data
@@ -98,14 +98,14 @@ class GoldenDifference:
 
 
 @dataclass(frozen=True)
-class Report:
+class ConformanceReport:
     """The report on a subject: sentences in the order of the suites, and the traces of the scenarios that ran."""
 
     subject: Subject
     judged: tuple[Judged, ...]
     suites: tuple[Suite, ...]
-    traces: Mapping[str, Trace] = field(repr=False)
-    references: Mapping[str, Trace] = field(repr=False)
+    traces: Mapping[str, TcpTrace] = field(repr=False)
+    references: Mapping[str, TcpTrace] = field(repr=False)
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -317,7 +317,7 @@ def conform(
     tcp: Mapping[str, Any] | None = None,
     references: bool = False,
     progress: Callable[[str], None] = lambda _: None,
-) -> Report:
+) -> ConformanceReport:
     """Test a congestion control: run scenarios, and judge each sentence by the trace.
 
     Parameters
@@ -337,12 +337,12 @@ def conform(
     refused = {scenario.name: why for scenario in wanted if (why := subject.why_not(scenario))}
     applicable = [scenario for scenario in wanted if scenario.name not in refused]
 
-    def one(scenario: Scenario) -> tuple[Trace, Trace | None]:
-        trace = Trace(subject.run(scenario.experiment(subject.name, subject.tcp)))
+    def one(scenario: ConformanceScenario) -> tuple[TcpTrace, TcpTrace | None]:
+        trace = TcpTrace(subject.run(scenario.experiment(subject.name, subject.tcp)))
         compares = any(each.than_reference and _applies(each, subject) for each in scenario.sentences)
         beside = None
         if references or compares:
-            beside = Trace(simulate(scenario.experiment(scenario.reference)))
+            beside = TcpTrace(simulate(scenario.experiment(scenario.reference)))
         progress(scenario.name)
         return trace, beside
 
@@ -359,7 +359,7 @@ def conform(
         for sentence in scenario.sentences
     )
     kept = tuple({suite.suite: suite for suite, _ in pairs}.values())
-    return Report(subject, judged, kept, traces, beside)
+    return ConformanceReport(subject, judged, kept, traces, beside)
 
 
 def _applies(sentence: Sentence, subject: Subject) -> bool:
@@ -368,11 +368,11 @@ def _applies(sentence: Sentence, subject: Subject) -> bool:
 
 def _judge(
     suite: str,
-    scenario: Scenario,
+    scenario: ConformanceScenario,
     sentence: Sentence,
     subject: Subject,
-    traces: Mapping[str, Trace],
-    references: Mapping[str, Trace],
+    traces: Mapping[str, TcpTrace],
+    references: Mapping[str, TcpTrace],
     known: Mapping[str, str],
 ) -> Judged:
     if not _applies(sentence, subject):

@@ -118,7 +118,7 @@ class Sentence(_Strict):
         return self
 
 
-class Scenario(_Strict):
+class ConformanceScenario(_Strict):
     """A scenario: path, changes, traffic, and the sentences that its trace can show."""
 
     name: str
@@ -200,7 +200,7 @@ class Suite(_Strict):
     suite: str
     title: str
     source: str
-    scenarios: tuple[Scenario, ...]
+    scenarios: tuple[ConformanceScenario, ...]
     not_visible: dict[str, str] = {}
 
     @model_validator(mode="after")
@@ -276,7 +276,7 @@ def _traffic(flow: FlowModel, sender: str, receiver: str, tcp: Tcp, seconds: flo
     return Flow(sender, receiver, start_s=flow.start_s, tcp=tcp, **size)
 
 
-def chosen(suites: Sequence[str | Path], names: Sequence[str]) -> list[tuple[Suite, Scenario]]:
+def chosen(suites: Sequence[str | Path], names: Sequence[str]) -> list[tuple[Suite, ConformanceScenario]]:
     """Return the scenarios of the suites, or those with these names. Raises NetreproError for an unknown name."""
     pairs = [(suite, scenario) for suite in map(load_suite, suites) for scenario in suite.scenarios]
     known = [scenario.name for _, scenario in pairs]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from netrepro.applications.own_control import simulate_controls
-from netrepro.conformance.scenarios import Scenario, load_controls
+from netrepro.conformance.scenarios import ConformanceScenario, load_controls
 from netrepro.emulation import emulate
 from netrepro.emulation.virtual.experiment import check_virtually, emulate_virtually
 from netrepro.errors import NetreproError, nearest
@@ -51,7 +51,7 @@ class Subject:
                 f"conformance on tier {self.tier!r}", "use simulated or virtual: both are deterministic"
             )
 
-    def why_not(self, scenario: Scenario) -> str:
+    def why_not(self, scenario: ConformanceScenario) -> str:
         """Tell why the tier cannot run a scenario; "" where it can."""
         if self.tier == "virtual":
             try:

@@ -48,7 +48,7 @@ class Samples:
         return [place for place in places if from_s <= self.time_s[place] <= to_s]
 
 
-class Trace:
+class TcpTrace:
     """The trace of a scenario's run: h1, h2, ... send over s1 and s2, each a flow, in the order of the traffic."""
 
     def __init__(self, measured: Measurements):

@@ -25,7 +25,7 @@ UNLIMITED = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Request:
+class NetlinkRequest:
     """One message, and its purpose in words that an error can show to a user."""
 
     message: bytes
@@ -40,19 +40,19 @@ def _number(kind: int, value: int) -> bytes:
     return struct.pack("=HHI", 8, kind, value)
 
 
-def _request(kind: int, body: bytes, purpose: str) -> Request:
+def _request(kind: int, body: bytes, purpose: str) -> NetlinkRequest:
     header = struct.pack("=IHHII", 16 + len(body), kind, REQUEST | CREATE | EXCLUSIVE, 0, 0)
-    return Request(header + body, purpose)
+    return NetlinkRequest(header + body, purpose)
 
 
-def replacing(request: Request) -> Request:
+def replacing(request: NetlinkRequest) -> NetlinkRequest:
     """Return the same request with the flag to replace an object that exists already."""
     message = bytearray(request.message)
     struct.pack_into("=H", message, 6, REQUEST | CREATE | REPLACE)
-    return Request(bytes(message), request.purpose)
+    return NetlinkRequest(bytes(message), request.purpose)
 
 
-def batches(requests: Iterable[Request]) -> list[tuple[bytes, int]]:
+def batches(requests: Iterable[NetlinkRequest]) -> list[tuple[bytes, int]]:
     """Pack messages into buffers, each for one send; return (buffer, number of its last message).
 
     Messages are numbered from 1 in order. Only the last message of a buffer asks for an acknowledgement; the kernel
@@ -87,7 +87,7 @@ class Interface:
     namespace_descriptor: int
 
 
-def new_pair(first: Interface, second: Interface, address: bytes, mtu_bytes: int | None = None) -> Request:
+def new_pair(first: Interface, second: Interface, address: bytes, mtu_bytes: int | None = None) -> NetlinkRequest:
     """Make two joined interfaces (veth) without ARP, each in its own namespace; the first is up.
 
     The second cannot be up yet, because its other end does not exist while it is made: see `interface_up`.
@@ -115,14 +115,14 @@ def new_pair(first: Interface, second: Interface, address: bytes, mtu_bytes: int
     )
 
 
-def interface_up(index: int) -> Request:
+def interface_up(index: int) -> NetlinkRequest:
     """Bring an interface up; the loopback interface has index 1."""
     body = struct.pack("=BxHiII", 0, 0, index, INTERFACE_UP, INTERFACE_UP)
     header = struct.pack("=IHHII", 16 + len(body), NEW_LINK, REQUEST, 0, 0)
-    return Request(header + body, "to bring an interface up")
+    return NetlinkRequest(header + body, "to bring an interface up")
 
 
-def new_address(index: int, address: bytes, peer: bytes | None = None) -> Request:
+def new_address(index: int, address: bytes, peer: bytes | None = None) -> NetlinkRequest:
     """Give the interface an address. peer : address of the other end; the kernel then adds a route to it."""
     flags = NO_DUPLICATE_DETECTION if _family(address) == socket.AF_INET6 else 0
     body = struct.pack("=BBBBi", _family(address), 8 * len(address), flags, 0, index)
@@ -149,7 +149,7 @@ def new_route(
     congestion_control: str | None = None,
     metrics: Mapping[int, int] | None = None,
     prefix: bytes = b"",
-) -> Request:
+) -> NetlinkRequest:
     """Make a route to one address, or to all addresses with destination b"", over one or several equal next hops.
 
     source : source address of the host's own packets. congestion_control, metrics : of connections over the route;
@@ -188,7 +188,7 @@ def _multipath_hop(hop: NextHop) -> bytes:
     return struct.pack("=HBBi", 8 + len(gateway), ON_LINK if gateway else 0, 0, hop.index) + gateway
 
 
-def new_shaper(index: int, bytes_per_s: int, burst_bytes: int, limit_bytes: int) -> Request:
+def new_shaper(index: int, bytes_per_s: int, burst_bytes: int, limit_bytes: int) -> NetlinkRequest:
     """Make a token bucket filter with a drop-tail buffer of `limit_bytes`, handle 1:."""
     ethernet = 1  # with this value the kernel computes times itself and needs no table
     rate = struct.pack("=BBHhHI", 0, ethernet, 0, -1, 0, min(bytes_per_s, 2**32 - 1))
@@ -198,32 +198,32 @@ def new_shaper(index: int, bytes_per_s: int, burst_bytes: int, limit_bytes: int)
     return new_qdisc(index, 0x10000, 0xFFFFFFFF, "tbf", options, "a link's rate (the kernel's tbf)")
 
 
-def new_packet_limit(index: int, packets: int) -> Request:
+def new_packet_limit(index: int, packets: int) -> NetlinkRequest:
     """Make a drop-tail buffer of `packets` inside the token bucket filter of the interface."""
     purpose = "a buffer counted in packets (the kernel's pfifo)"
     return new_qdisc(index, 0x20000, 0x10000, "pfifo", struct.pack("=I", packets), purpose)
 
 
-def closed_buffer(index: int) -> Request:
+def closed_buffer(index: int) -> NetlinkRequest:
     """Make a buffer of no packets inside the token bucket filter: it drops all packets, waiting and arriving."""
     purpose = "a link that is down (the kernel's pfifo of no packets)"
     return new_qdisc(index, 0x30000, 0x10000, "pfifo", struct.pack("=I", 0), purpose)
 
 
-def new_byte_limit(index: int, limit_bytes: int) -> Request:
+def new_byte_limit(index: int, limit_bytes: int) -> NetlinkRequest:
     """Make a drop-tail buffer of bytes inside the token bucket filter of the interface."""
     purpose = "a buffer counted in bytes (the kernel's bfifo)"
     return new_qdisc(index, 0x20000, 0x10000, "bfifo", struct.pack("=I", limit_bytes), purpose)
 
 
-def new_queue(index: int, handle: int, parent: int, kind: str) -> Request:
+def new_queue(index: int, handle: int, parent: int, kind: str) -> NetlinkRequest:
     """Make a queue discipline without options."""
     return new_qdisc(index, handle, parent, kind, b"", f"a queue of kind {kind}")
 
 
 def new_netem(
     index: int, delay_ns: int, loss: float, spread_ns: int, places: Sequence[int], bytes_per_s: int, seed: int
-) -> Request:
+) -> NetlinkRequest:
     """Make a wire (the kernel's netem), handle 1:, that delays each packet and drops the share `loss`.
 
     places : table of random numbers, all equally likely; a packet's delay grows by spread_ns / 8192 times one of them.
@@ -240,7 +240,7 @@ def new_netem(
     return new_qdisc(index, 0x10000, 0xFFFFFFFF, "netem", options, "a link's delay (the kernel's netem)")
 
 
-def new_redirection(from_index: int, to_index: int) -> Request:
+def new_redirection(from_index: int, to_index: int) -> NetlinkRequest:
     """Redirect every packet that arrives at an interface with a clsact to another interface (matchall, mirred)."""
     stolen, egress_redirect = 4, 1
     parameters = struct.pack("=IIiiiiI", 0, 0, stolen, 0, 0, egress_redirect, to_index)
@@ -250,7 +250,7 @@ def new_redirection(from_index: int, to_index: int) -> Request:
     return _request(NEW_FILTER, body, "to hand packets from one interface to another (matchall and mirred)")
 
 
-def new_policer(index: int, bytes_per_s: int, burst_ns: int, most_bytes: int) -> list[Request]:
+def new_policer(index: int, bytes_per_s: int, burst_ns: int, most_bytes: int) -> list[NetlinkRequest]:
     """Make a policer (the kernel's act_police) for every packet that leaves an interface, before its queue.
 
     burst_ns : the time that the burst takes at the rate. most_bytes : of a packet that may pass, 0 for any.
@@ -273,6 +273,6 @@ def new_policer(index: int, bytes_per_s: int, burst_ns: int, most_bytes: int) ->
     ]
 
 
-def new_qdisc(index: int, handle: int, parent: int, kind: str, options: bytes, purpose: str) -> Request:
+def new_qdisc(index: int, handle: int, parent: int, kind: str, options: bytes, purpose: str) -> NetlinkRequest:
     body = struct.pack("=BxxxiIII", 0, index, handle, parent, 0)
     return _request(NEW_QDISC, body + attribute(1, kind.encode() + b"\0") + attribute(2, options), purpose)

@@ -14,7 +14,7 @@ from functools import cache
 from statistics import NormalDist
 
 from netrepro.emulation import messages
-from netrepro.emulation.messages import Request
+from netrepro.emulation.messages import NetlinkRequest
 from netrepro.errors import NetreproError
 from netrepro.networks.links import Link
 
@@ -38,7 +38,7 @@ def check_netem(what: str, link: Link) -> None:
     raise NetreproError(f"{what}: {problem}", INSTEAD)
 
 
-def redirection(from_index: int, to_index: int) -> list[Request]:
+def redirection(from_index: int, to_index: int) -> list[NetlinkRequest]:
     """Make the messages that send every packet arriving at one interface out of the other."""
     return [
         messages.new_queue(from_index, 0xFFFF0000, 0xFFFFFFF1, "clsact"),
@@ -46,7 +46,7 @@ def redirection(from_index: int, to_index: int) -> list[Request]:
     ]
 
 
-def wire(index: int, link: Link, seed: int) -> Request:
+def wire(index: int, link: Link, seed: int) -> NetlinkRequest:
     """Make the message that sets the link's rate, delay, jitter, loss and reordering.
 
     index : the hub's interface that leads to the link's end. seed : seed of netem's random numbers, which kernels

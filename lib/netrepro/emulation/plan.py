@@ -14,7 +14,7 @@ import networkx as nx
 import numpy as np
 
 from netrepro.emulation import messages
-from netrepro.emulation.messages import IPV6_PREFIX, Interface, NextHop, Request
+from netrepro.emulation.messages import IPV6_PREFIX, Interface, NetlinkRequest, NextHop
 from netrepro.emulation.netem import redirection, wire
 from netrepro.emulation.refusals import NO_SPRAYING, check_link, is_wire
 from netrepro.emulation.tcp import check_tcp, host_sysctls, route_metrics
@@ -75,7 +75,7 @@ class Port:
     arrival_interface: str
     tap: tuple[str, str]
 
-    def shaped(self, link: Link) -> list[Request]:
+    def shaped(self, link: Link) -> list[NetlinkRequest]:
         """Make the messages that set rate and drop-tail buffer of `link` at the sending interface."""
         bytes_per_s = round(link.rate_mbps * 1e6 / 8)
         burst_bytes = PACKET_BURST_BYTES + round(bytes_per_s * BURST_S)
@@ -84,7 +84,7 @@ class Port:
         shaper = messages.new_shaper(self.shaper[1], bytes_per_s, burst_bytes, room_bytes)
         return [shaper] if buffer.packets is None else [shaper, self.buffer(link)]
 
-    def buffer(self, link: Link) -> Request:
+    def buffer(self, link: Link) -> NetlinkRequest:
         """Make the message that sets only the buffer inside the shaper."""
         buffer = _drop_tail(link)
         if buffer.packets is not None:
@@ -106,7 +106,7 @@ class Wire:
 class Cabling:
     """Messages that make all interfaces, and the places of ports, wires and cable ends."""
 
-    requests: list[Request] = field(default_factory=list)
+    requests: list[NetlinkRequest] = field(default_factory=list)
     ports: dict[tuple[str, str], Port] = field(default_factory=dict)
     wires: list[Wire] = field(default_factory=list)
     index_towards: dict[tuple[str, str], int] = field(default_factory=dict)  # (node, neighbour) -> interface
@@ -193,7 +193,7 @@ class Plan:
         return is_wire(link)
 
     @property
-    def cables(self) -> list[Request]:
+    def cables(self) -> list[NetlinkRequest]:
         """Messages for the launcher's own namespace; they make all interfaces directly in the nodes' namespaces."""
         return self._cabling.requests
 
@@ -208,7 +208,7 @@ class Plan:
         return self._cabling.wires
 
     @cached_property
-    def requests(self) -> dict[str, list[Request]]:
+    def requests(self) -> dict[str, list[NetlinkRequest]]:
         """node -> messages to send inside its namespace, after those of `cables`."""
         of_nodes = {node: [messages.interface_up(1)] for node in self.nodes if node != HUB}
         for node, index in self._cabling.still_down:
@@ -229,14 +229,14 @@ class Plan:
             of_nodes[node] += more
         return of_nodes
 
-    def _new_addresses(self, index: int, address: ipaddress.IPv4Address) -> list[Request]:
+    def _new_addresses(self, index: int, address: ipaddress.IPv4Address) -> list[NetlinkRequest]:
         """Give the interface an IPv4 address, and the IPv6 address in a network with IPv6."""
         wanted = [address.packed, *([IPV6_PREFIX + address.packed] if self.ipv6 else [])]
         return [messages.new_address(index, each) for each in wanted]
 
     def _new_routes(
         self, destination: bytes, hops: list[NextHop], own: tuple[bytes, str, dict[int, int] | None] | tuple[()]
-    ) -> dict[bytes, Request]:
+    ) -> dict[bytes, NetlinkRequest]:
         """Make the IPv4 route, and the IPv6 route in a network with IPv6: destination -> message.
 
         own : (source address, congestion control, metrics) of a host's routes, else ().
@@ -247,7 +247,7 @@ class Plan:
             for prefix in (b"", *([IPV6_PREFIX] if self.ipv6 else []))
         }
 
-    def shaped(self, port: Port) -> list[Request]:
+    def shaped(self, port: Port) -> list[NetlinkRequest]:
         """Make the messages that turn the port into a link: its rate and its buffer."""
         return port.shaped(port.link)
 
@@ -256,7 +256,7 @@ class Plan:
         """True where each router can have its own hash for the choice among equal paths."""
         return has_hash_seeds()
 
-    def wire(self, direction: tuple[str, str], link: Link) -> Request:
+    def wire(self, direction: tuple[str, str], link: Link) -> NetlinkRequest:
         """Make the message that configures netem on the wire of this direction for `link`."""
         each, seed = self._wires[direction]
         return wire(each.to_index, link, seed)
@@ -277,9 +277,9 @@ class Plan:
         """Return the host's address that leads over the path; the host's own address for the path ()."""
         return self.path_addresses[path] if path else self.addresses[host]
 
-    def _routes_of_paths(self) -> dict[str, list[Request]]:
+    def _routes_of_paths(self) -> dict[str, list[NetlinkRequest]]:
         """Map node -> messages that route each path's address over the path and give it to the path's last node."""
-        of_nodes: dict[str, list[Request]] = {}
+        of_nodes: dict[str, list[NetlinkRequest]] = {}
         towards = self._cabling.index_towards
         for path, address in self.path_addresses.items():
             of_nodes.setdefault(path[-1], []).extend(self._new_addresses(2, address))
@@ -336,7 +336,7 @@ class Plan:
         """True where two nodes may have several shortest paths, as in any graph that is not a tree."""
         return self.topology.graph.number_of_edges() >= self.topology.graph.number_of_nodes()
 
-    def routes_over(self, in_use: frozenset[tuple[str, str]] | None) -> dict[str, dict[bytes, Request]]:
+    def routes_over(self, in_use: frozenset[tuple[str, str]] | None) -> dict[str, dict[bytes, NetlinkRequest]]:
         """Map node -> destination address -> route over all shortest paths of the links in use.
 
         in_use : links (from, to), None for all. A host with one cable has one route over this cable, in use or not.
@@ -347,7 +347,7 @@ class Plan:
         onward = {node: tuple(peer for peer in peers if (node, peer) in used) for node, peers in graph.adjacency()}
         inward = {node: tuple(peer for peer in peers if (peer, node) in used) for node, peers in graph.adjacency()}
         packed = {node: address.packed for node, address in self.addresses.items()}
-        routes: dict[str, dict[bytes, Request]] = {node: {} for node in self.nodes if node != HUB}
+        routes: dict[str, dict[bytes, NetlinkRequest]] = {node: {} for node in self.nodes if node != HUB}
         hop = self._hop
         only = {host for host in self.topology.hosts if len(graph[host]) == 1}
         for host in only:
@@ -373,7 +373,7 @@ class Plan:
         gateway = None if neighbour == destination else self.addresses[neighbour].packed
         return NextHop(self._cabling.index_towards[node, neighbour], gateway)
 
-    def _only_route(self, host: str) -> dict[bytes, Request]:
+    def _only_route(self, host: str) -> dict[bytes, NetlinkRequest]:
         """Route everything over the host's one cable."""
         (neighbour,) = self.topology.graph[host]
         return self._new_routes(b"", [self._hop(host, neighbour, "")], self._own_attributes(host))

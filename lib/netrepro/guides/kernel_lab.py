@@ -29,7 +29,7 @@ OWN_COLOUR = CURVES[6]
 
 
 @dataclass(frozen=True)
-class Path:
+class SharedPath:
     """The path that two flows share, and their run: rate, base round trip, buffer (`buffer_share`, in bandwidth-delay
     products), duration and seed."""
 
@@ -71,7 +71,7 @@ def compile_module(source: str) -> str:
     return "it compiles"
 
 
-def race(modules: Mapping[str, str], rivals: Sequence[str], path: Path, progress: Progress = iter) -> Found:
+def race(modules: Mapping[str, str], rivals: Sequence[str], path: SharedPath, progress: Progress = iter) -> Found:
     """Run the congestion control in `modules` (name -> C source) against each rival, and against itself, on the path.
 
     `totals` has a row for each flow: race, control, goodput_mbps, share of the rate, and the race's mean_queue_ms.
@@ -83,7 +83,7 @@ def race(modules: Mapping[str, str], rivals: Sequence[str], path: Path, progress
                 modules, progress)  # fmt: skip
 
 
-def compare_queues(modules: Mapping[str, str], path: Path, progress: Progress = iter) -> Found:
+def compare_queues(modules: Mapping[str, str], path: SharedPath, progress: Progress = iter) -> Found:
     """Run two CUBIC flows over the queue in `modules` (name -> C source), and over drop-tail and CoDel of its size."""
     (own,) = modules
     room = 4 * path.buffer_packets
@@ -92,7 +92,7 @@ def compare_queues(modules: Mapping[str, str], path: Path, progress: Progress = 
                 modules, progress)  # fmt: skip
 
 
-def _experiment(controls: Sequence[str], queue: Queue, path: Path) -> Experiment:
+def _experiment(controls: Sequence[str], queue: Queue, path: SharedPath) -> Experiment:
     delay_ms = path.round_trip_ms / 2
     bottleneck = Link(path.rate_mbps, delay_ms * 0.8, queue)
     network = dumbbell(2, access=Link(50 * path.rate_mbps, delay_ms * 0.1, DropTail(10_000)), bottleneck=bottleneck)

@@ -48,7 +48,7 @@ Found = tuple[dict[str, float], str]  # a tool's values by quantity, and a note
 
 
 @dataclass(frozen=True)
-class Scenario:
+class CheckedScenario:
     """An experiment and its readings: quantity with unit -> function of the run's flows and queues."""
 
     name: str
@@ -70,7 +70,7 @@ def scale(profile: str) -> ScenarioSize:
     return of_profile(profile, {"quick": ScenarioSize(3.0, 100, 3), "paper": ScenarioSize(60.0, 425, 30)})
 
 
-def scenarios(size: ScenarioSize, seed: int) -> list[Scenario]:
+def scenarios(size: ScenarioSize, seed: int) -> list[CheckedScenario]:
     """Return the eight scenarios."""
     shared = DropTail(packets=size.buffer_packets)
     return [
@@ -90,17 +90,19 @@ def goodput_mbps(flows: pd.DataFrame, queues: pd.DataFrame) -> float:
     return float(flows["goodput_mbps"].sum())
 
 
-def _ten_flows(size: ScenarioSize, seed: int) -> Scenario:
+def _ten_flows(size: ScenarioSize, seed: int) -> CheckedScenario:
     net = dumbbell(10, Link(1000, 0.5, DropTail(packets=1000)), Link(100, 10, DropTail(packets=100)))
     flows = tuple(
         Flow(f"h{i + 1}", f"h{i + 11}", duration_s=size.seconds - i / 100, start_s=i / 100) for i in range(10)
     )
     tcp = Tcp("reno", delayed_ack_ms=0)
     experiment = Experiment(net, flows, size.seconds, seed, tcp=tcp)
-    return Scenario("ten Reno flows share 100 Mb/s", experiment, {"goodput (Mb/s)": goodput_mbps})
+    return CheckedScenario("ten Reno flows share 100 Mb/s", experiment, {"goodput (Mb/s)": goodput_mbps})
 
 
-def _two_flows(name: str, control: str, queue: DropTail | EcnThreshold, size: ScenarioSize, seed: int) -> Scenario:
+def _two_flows(
+    name: str, control: str, queue: DropTail | EcnThreshold, size: ScenarioSize, seed: int
+) -> CheckedScenario:
     def settled(flows: pd.DataFrame, queues: pd.DataFrame) -> pd.Series:
         return queues["queue_packets"][queues["time_s"] > size.seconds / 4]
 
@@ -109,7 +111,7 @@ def _two_flows(name: str, control: str, queue: DropTail | EcnThreshold, size: Sc
         "mean queue (packets)": lambda *tables: float(settled(*tables).mean()),
         "goodput (Mb/s)": goodput_mbps,
     }
-    return Scenario(name, experiment, readings)
+    return CheckedScenario(name, experiment, readings)
 
 
 def two_flows(queue: Queue, tcp: Tcp, seconds: float, seed: int, interval_ms: float = 10.0) -> Experiment:
@@ -124,27 +126,27 @@ def _completion_ms(place: int) -> Reading:
     return lambda flows, queues: float(flows["completion_ms"].iloc[place])
 
 
-def _slow_start(seed: int) -> Scenario:
+def _slow_start(seed: int) -> CheckedScenario:
     """Make the scenario in which flows run one after the other and never meet."""
     net = dumbbell(1, Link(200, 1, DropTail(packets=1000)), Link(20, 38, DropTail(packets=1000)))
     sizes_bytes, starts_s = (10_000, 100_000, 500_000), (0.2, 0.6, 1.3)
     flows = tuple(Flow("h1", "h2", size, start_s=start) for size, start in zip(sizes_bytes, starts_s, strict=True))
     experiment = Experiment(net, flows, 2.8, seed, tcp=Tcp("reno"))
     readings = {f"completion of {size // 1000} kB (ms)": _completion_ms(i) for i, size in enumerate(sizes_bytes)}
-    return Scenario("slow start over a round trip of 80 ms", experiment, readings)
+    return CheckedScenario("slow start over a round trip of 80 ms", experiment, readings)
 
 
-def _random_loss(size: ScenarioSize, seed: int) -> Scenario:
+def _random_loss(size: ScenarioSize, seed: int) -> CheckedScenario:
     """Make the scenario of four flows that do not fill their link, on a wire that loses one packet in a hundred. The
     square-root law gives 113 Mb/s."""
     wire = Link(200, 2.4, DropTail(packets=1000))
     net = Topology((Cable("h1", "s1", replace(wire, loss=0.01), wire), Cable("s1", "h2", replace(wire, delay_ms=0.1))))
     flows = tuple(Flow("h1", "h2", duration_s=size.seconds) for _ in range(4))
     experiment = Experiment(net, flows, size.seconds, seed, tcp=Tcp("reno", delayed_ack_ms=0))
-    return Scenario("Reno where 1 % is lost", experiment, {"goodput of four flows (Mb/s)": goodput_mbps})
+    return CheckedScenario("Reno where 1 % is lost", experiment, {"goodput of four flows (Mb/s)": goodput_mbps})
 
 
-def _permutation(size: ScenarioSize, seed: int) -> Scenario:
+def _permutation(size: ScenarioSize, seed: int) -> CheckedScenario:
     """Make the scenario in which every host sends to the host half the tree away. The links are slow enough for a
     kernel that emulates all 48 of them."""
     net = fat_tree(4, Link(5, 0.5, DropTail(packets=20)))
@@ -152,10 +154,12 @@ def _permutation(size: ScenarioSize, seed: int) -> Scenario:
     flows = tuple(Flow(f"h{i + 1}", f"h{(i + 8) % 16 + 1}", duration_s=seconds - i / 1e3, start_s=i / 1e3)
                   for i in range(16))  # fmt: skip
     experiment = Experiment(net, flows, seconds, seed, tcp=Tcp("reno", delayed_ack_ms=0))
-    return Scenario("a permutation in a fat-tree (k = 4)", experiment, {"goodput of 16 flows (Mb/s)": goodput_mbps})
+    return CheckedScenario(
+        "a permutation in a fat-tree (k = 4)", experiment, {"goodput of 16 flows (Mb/s)": goodput_mbps}
+    )
 
 
-def _incast(size: ScenarioSize, seed: int) -> Scenario:
+def _incast(size: ScenarioSize, seed: int) -> CheckedScenario:
     """Make the scenario in which eight servers answer at once into a buffer of 20 packets, every two seconds."""
     servers, fragment_bytes, apart_s = 8, 64_000, 2.0
 
@@ -171,7 +175,7 @@ def _incast(size: ScenarioSize, seed: int) -> Scenario:
     )
     tcp = Tcp("reno", delayed_ack_ms=0, tail_loss_probe=False)
     experiment = Experiment(net, flows, apart_s * size.blocks + 0.1, seed, tcp=tcp)
-    return Scenario("incast of 8 servers, timeouts of 200 ms", experiment, {"median block (ms)": block_ms})
+    return CheckedScenario("incast of 8 servers, timeouts of 200 ms", experiment, {"median block (ms)": block_ms})
 
 
 def measure(profile: str, tier: str, seed: int, progress: Progress = iter) -> pd.DataFrame:
@@ -187,7 +191,7 @@ def measure(profile: str, tier: str, seed: int, progress: Progress = iter) -> pd
     program = build_ns3(runs_dir() / "ns3")
     wanted, rows = scenarios(size, seed), []
 
-    def run_one(scenario: Scenario) -> tuple[list[dict[str, float]], Found, Found]:
+    def run_one(scenario: CheckedScenario) -> tuple[list[dict[str, float]], Found, Found]:
         runs = [_simulated(scenario, seed_of(seed, repetition)) for repetition in range(SEEDS)]
         return runs, _emulated(scenario, chosen), _ns3(scenario, program)
 
@@ -204,16 +208,16 @@ def measure(profile: str, tier: str, seed: int, progress: Progress = iter) -> pd
     return pd.DataFrame(rows)
 
 
-def _read(scenario: Scenario, flows: pd.DataFrame, queues: pd.DataFrame) -> dict[str, float]:
+def _read(scenario: CheckedScenario, flows: pd.DataFrame, queues: pd.DataFrame) -> dict[str, float]:
     return {quantity: reading(flows, queues) for quantity, reading in scenario.readings.items()}
 
 
-def _simulated(scenario: Scenario, seed: int) -> dict[str, float]:
+def _simulated(scenario: CheckedScenario, seed: int) -> dict[str, float]:
     run = simulate(replace(scenario.experiment, seed=seed))
     return _read(scenario, run.flows, run.queues)
 
 
-def _emulated(scenario: Scenario, tier: str) -> Found:
+def _emulated(scenario: CheckedScenario, tier: str) -> Found:
     if tier == "simulated":
         return {}, "not available here"
     try:
@@ -225,7 +229,7 @@ def _emulated(scenario: Scenario, tier: str) -> Found:
     return _read(scenario, run.flows, run.queues), note
 
 
-def _ns3(scenario: Scenario, program: Path | None) -> Found:
+def _ns3(scenario: CheckedScenario, program: Path | None) -> Found:
     if program is None:
         return {}, "not installed"
     try:

@@ -28,7 +28,7 @@ import pandas as pd
 VERSION, FORMAT, ENDING = "0.3", "JSON-SEQ", ".sqlog"
 RECORD_SEPARATOR = "\x1e"
 
-Event = tuple[float, str, dict[str, Any]]  # time in s, name, data
+QlogEvent = tuple[float, str, dict[str, Any]]  # time in s, name, data
 
 
 def qlog_files(
@@ -53,7 +53,7 @@ def qlog_files(
             yield name + ENDING, _text(name, title, tier, flow, sorted(events, key=lambda event: event[0]), duration_s)
 
 
-def _metrics(samples: pd.DataFrame) -> Iterator[Event]:
+def _metrics(samples: pd.DataFrame) -> Iterator[QlogEvent]:
     for sample in samples.itertuples():
         values = {
             "congestion_window": sample.window_bytes,
@@ -65,20 +65,20 @@ def _metrics(samples: pd.DataFrame) -> Iterator[Event]:
         yield sample.time_s, "recovery:metrics_updated", data
 
 
-def _packets(packets: pd.DataFrame) -> Iterator[Event]:
+def _packets(packets: pd.DataFrame) -> Iterator[QlogEvent]:
     for number, packet in enumerate(packets.sort_values("time_s", kind="stable").itertuples()):
         header = {"packet_type": "unknown", "packet_number": number}
         yield packet.time_s, "transport:packet_sent", {"header": header, "raw": {"length": int(packet.size_bytes)}}
 
 
-def _text(name: str, title: str, tier: str, flow: Any, events: list[Event], duration_s: float) -> str:
+def _text(name: str, title: str, tier: str, flow: Any, events: list[QlogEvent], duration_s: float) -> str:
     complete = np.isfinite(flow.completion_ms)
     ends_s = flow.start_s + flow.completion_ms / 1e3 if complete else duration_s
     described = {"tier": tier, "transport": flow.transport, "congestion_control": flow.congestion_control}
     counted = {"retransmitted_packets": flow.retransmitted_packets, "timeouts": flow.timeouts}
     told = ", ".join(f"{name} = {value:.0f}" for name, value in counted.items() if np.isfinite(value))
-    first: Event = flow.start_s, "simulation:scenario", {"name": title, "details": described}
-    last: Event = ends_s, "simulation:marker", {"type": "complete" if complete else "end", "message": told}
+    first: QlogEvent = flow.start_s, "simulation:scenario", {"name": title, "details": described}
+    last: QlogEvent = ends_s, "simulation:marker", {"type": "complete" if complete else "end", "message": told}
     later = next((place for place, event in enumerate(events) if event[0] > ends_s), len(events))
     header = {
         "qlog_version": VERSION,

@@ -14,7 +14,7 @@ import pytest
 from notebook_examples import examples_of
 
 from netrepro.applications.own_node import program
-from netrepro.applications.own_node.program import Board, Program
+from netrepro.applications.own_node.program import Board, NodeProgram
 from netrepro.applications.own_node.raft import run_raft
 from netrepro.applications.own_node.run import Crash, Cut, Scenario, Trial, repeat, run_programs
 from netrepro.errors import NetreproError
@@ -328,7 +328,7 @@ def test_answers_must_be_values(tmp_path):
         source = (
             f"import sys\nfor line in sys.stdin:\n    print('{line}')\n    print('{{\"do\": \"done\"}}', flush=True)\n"
         )
-        node = Program("n1", command_of(tmp_path, source), ["n2"], 1, Board())
+        node = NodeProgram("n1", command_of(tmp_path, source), ["n2"], 1, Board())
         with pytest.raises(NetreproError, match=f"answers {message}"):
             node.receive(0.0, "client1", Request("r", op, "x", 1, None))
 

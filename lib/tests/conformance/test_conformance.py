@@ -21,7 +21,7 @@ from netrepro.conformance import (
     NOT_APPLICABLE,
     PASS,
     SUITES,
-    Trace,
+    TcpTrace,
     conform,
     golden_hashes,
     load_controls,
@@ -156,7 +156,7 @@ def test_a_report_says_which_traces_differ_from_the_golden_ones_and_from_where_o
     tail = next(each for each in suite.scenarios if each.name == "lost_tail")
     (change,) = tail.changes
     later = tail.model_copy(update={"changes": (change.model_copy(update={"for_s": 0.0015}),)})
-    traces = {**report.traces, "lost_tail": Trace(report.subject.run(later.experiment("reno")))}
+    traces = {**report.traces, "lost_tail": TcpTrace(report.subject.run(later.experiment("reno")))}
     changed = replace(report, traces=traces)
     (difference,) = changed.golden_differences
     assert difference.scenario == "lost_tail" and difference.trace == "0-h1-h2.sqlog"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from reno_by_rfc import Cubic, Reno
 
-from netrepro.conformance import FAIL, PASS, SUITES, Report, Subject, conform, load_suite
+from netrepro.conformance import FAIL, PASS, SUITES, ConformanceReport, Subject, conform, load_suite
 
 
 class NoHalving(Reno):
@@ -119,12 +119,12 @@ SCENARIO_OF = {
 }
 
 
-def report_of(control, claims: str, scenarios=()) -> Report:
+def report_of(control, claims: str, scenarios=()) -> ConformanceReport:
     own, tcp = (Reno, control) if isinstance(control, dict) else (control, {})
     return conform(Subject("my_control", (claims,), own=own, tcp=tcp), ["rfc"], scenarios=scenarios)
 
 
-def verdicts(report: Report) -> dict[str, str]:
+def verdicts(report: ConformanceReport) -> dict[str, str]:
     return {each.sentence.id: each.verdict for each in report.judged}
 
 

@@ -9,7 +9,7 @@ from netrepro.guides import kernel_lab as lab
 from netrepro.networks import Experiment, Flow, Link, OwnQueue, star
 from netrepro.simulation import simulate
 
-PATH = lab.Path(seconds=15.0)
+PATH = lab.SharedPath(seconds=15.0)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_a_queue_of_ones_own_keeps_the_wait_short_and_the_link_busy(modules):
 @needs_virtual
 def test_a_queue_of_ones_own_holds_as_many_packets_as_it_is_told(modules):
     """Never more than `packets` wait at a port that a burst overruns."""
-    path = lab.Path(buffer_share=0.05, seconds=5.0)
+    path = lab.SharedPath(buffer_share=0.05, seconds=5.0)
     found = lab.compare_queues({"my_queue": modules["queue"]}, path)
     assert found.queues["my_queue"]["queue_packets"].max() <= 4 * path.buffer_packets
 

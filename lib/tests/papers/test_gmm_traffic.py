@@ -20,7 +20,7 @@ from netrepro.errors import NetreproError
 from netrepro.papers import gmm_traffic as paper
 from netrepro.papers.gmm_traffic import study as gmm_study
 from netrepro.papers.gmm_traffic.measuring import Searches, measure_condition, shuffled, workstations
-from netrepro.papers.gmm_traffic.setting import MODELS, Trace
+from netrepro.papers.gmm_traffic.setting import MODELS, LabelledTrace
 from netrepro.papers.gmm_traffic.threads import one_thread_each
 from netrepro.study import Runs, measure
 from netrepro.study.setting import check_setting
@@ -30,7 +30,7 @@ SETTING = paper.Setting(trace="standin", selected_features=5)
 
 
 @pytest.fixture(scope="module")
-def trace() -> Trace:
+def trace() -> LabelledTrace:
     return paper.open_trace("standin")
 
 
@@ -54,7 +54,7 @@ def test_claims_on_the_papers_numbers_wait_for_its_trace(runs):
 
 
 def test_with_the_papers_trace_every_claim_is_measured_and_has_a_control(runs, monkeypatch):
-    as_if = Trace("as if", lambda **_: None, published=True)
+    as_if = LabelledTrace("as if", lambda **_: None, published=True)
     monkeypatch.setattr(gmm_study, "open_trace", lambda which: as_if)
     measured = runs.measured_claims()
     assert {each.claim for each in measured} == {claim.id for claim in load_claims("gmm_traffic").claims}

@@ -28,7 +28,7 @@ from netrepro.workbench.classroom.class_formats import hidden_test
 from netrepro.workbench.classroom.exercises import exercises
 from netrepro.workbench.cli.console import _LivePerNotebook, console
 from netrepro.workbench.running import run_folder
-from netrepro.workbench.running.events import Event
+from netrepro.workbench.running.events import RunEvent
 from netrepro.workbench.running.run_folder import Job, Status
 from netrepro.workbench.running.supervise import _status
 
@@ -109,7 +109,7 @@ NO_NUMBERS = (
 def graded(hand_in, tmp_path, workbench) -> Callable[[], dict[str, list[str]]]:
     """Grade the class; return the results of each file's exercises, its name without the suffix."""
 
-    def run(on_event: Callable[[Event], None] = lambda event: None) -> dict[str, list[str]]:
+    def run(on_event: Callable[[RunEvent], None] = lambda event: None) -> dict[str, list[str]]:
         table = grade(tmp_path / "class", jobs=2, on_event=on_event)
         return {name.removesuffix(".ipynb"): list(rows.result) for name, rows in table.groupby("file")}
 
@@ -134,7 +134,7 @@ def test_no_handed_in_notebook_changes_anything_but_its_own_grade(hand_in, grade
     kept = workbench / "runs" / grading.KEPT
     seen: list[str] = []
 
-    def look(event: Event) -> None:
+    def look(event: RunEvent) -> None:
         seen.append(event.kind)
         assert stat.S_IMODE(kept.stat().st_mode) == 0o700
 
@@ -315,7 +315,7 @@ def test_no_table_holds_a_formula_and_no_terminal_a_command(hand_in, graded, tmp
     shown: list[str] = []
     headings: set[str] = set()
 
-    def show(event: Event) -> None:
+    def show(event: RunEvent) -> None:
         shown.append(event.name)
         headings.add(event.progress.heading if event.progress else "")
 
@@ -333,7 +333,7 @@ def test_no_table_holds_a_formula_and_no_terminal_a_command(hand_in, graded, tmp
 
 def test_a_file_name_is_no_markup_of_the_display():
     display = _LivePerNotebook(None)
-    display(Event("progress", "[/red][link=file:///etc]x[/link].ipynb", 1.0))
+    display(RunEvent("progress", "[/red][link=file:///etc]x[/link].ipynb", 1.0))
     with console.capture() as captured:
         console.print(display._table())
     assert "[/red][link=file:///etc]" in captured.get()

@@ -20,7 +20,7 @@ from rich.live import Live
 import netrepro
 import netrepro.workbench
 from netrepro.workbench.cli.console import COLUMNS, _LivePerNotebook, columns_of, folded, live_lines
-from netrepro.workbench.running.events import Event
+from netrepro.workbench.running.events import RunEvent
 from netrepro.workbench.running.run_folder import Progress
 
 LONG = "a question so long that it does not fit into one line of eighty columns, whatever else stands there?"
@@ -184,8 +184,8 @@ def test_a_working_directory_that_is_gone_is_named(tmp_path):
 
 def test_brackets_in_words_of_others_are_no_markup(capsys):
     with live_lines() as tell:
-        tell(Event("skipped", "10_echo", 0, reason="[Errno 13] in [/tmp] of [red]"))
-        tell(Event("waiting", "", 0, reason="no worker at [::1]:8786"))
+        tell(RunEvent("skipped", "10_echo", 0, reason="[Errno 13] in [/tmp] of [red]"))
+        tell(RunEvent("waiting", "", 0, reason="no worker at [::1]:8786"))
     assert capsys.readouterr().out.splitlines() == [
         "skipped  10_echo: [Errno 13] in [/tmp] of [red]",
         "waiting  no worker at [::1]:8786",
@@ -196,5 +196,5 @@ def test_a_heading_with_brackets_is_shown_as_it_is():
     screen = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=80)
     with Live(console=screen, refresh_per_second=1) as live:
         tell = _LivePerNotebook(live)
-        tell(Event("progress", "10_echo", 30, 1.0, Progress(heading="5 Measure [/b] in [0, 1]", cell=1, cells=9)))
+        tell(RunEvent("progress", "10_echo", 30, 1.0, Progress(heading="5 Measure [/b] in [0, 1]", cell=1, cells=9)))
     assert "5 Measure [/b] in [0, 1]" in screen.file.getvalue()

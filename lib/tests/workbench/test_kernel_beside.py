@@ -19,7 +19,7 @@ from netrepro.emulation import tiers
 from netrepro.paths import workbench_root
 from netrepro.workbench.catalogue.notebooks import catalogue
 from netrepro.workbench.running import kernel_beside
-from netrepro.workbench.running.runner import Event, RunReport, run
+from netrepro.workbench.running.runner import RunEvent, RunReport, run
 
 # In place of minutes of a compiler: it goes on until a file is there, and says its process.
 BUILD = """
@@ -61,7 +61,7 @@ def test_what_needs_no_kernel_runs_while_it_is_built_and_the_others_wait(add_not
     add_notebook("well_behaved", 13, slug="fourth", last=True)
     told: list[str] = []
 
-    def on_event(event: Event) -> None:
+    def on_event(event: RunEvent) -> None:
         if event.kind == "kernel":
             told.append(event.reason)
         elif event.kind == "ended":
@@ -96,7 +96,7 @@ def test_an_interrupted_run_ends_the_build_too(add_notebook, no_kernel):
     add_notebook("endless_cell")
     processes: list[int] = []
 
-    def on_event(event: Event) -> None:
+    def on_event(event: RunEvent) -> None:
         if event.kind == "kernel":
             processes.append(int(event.reason.split()[-1]))
         elif event.kind == "progress" and event.progress and event.progress.cell is not None:

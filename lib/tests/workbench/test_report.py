@@ -20,14 +20,14 @@ from netrepro.claims import Measured, Results, load_claims, published_results, r
 from netrepro.errors import NetreproError
 from netrepro.papers import dctcp
 from netrepro.workbench.notebook import report as report_module
-from netrepro.workbench.notebook.report import Report, open_report
+from netrepro.workbench.notebook.report import NotebookReport, open_report
 from netrepro.workbench.notebook.sizes import sizes_table
 
 SETTINGS = {"profile": "quick", "tier": "auto", "repetitions": 2, "seed": 1, "load": 0.5}
 
 
 @pytest.fixture
-def report(echo_paper) -> Report:
+def report(echo_paper) -> NotebookReport:
     return open_report("echo", SETTINGS)
 
 

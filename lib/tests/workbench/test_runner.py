@@ -27,7 +27,7 @@ from netrepro.tiers_and_profiles import TIERS
 from netrepro.workbench.catalogue.notebooks import Declaration
 from netrepro.workbench.running import runner, supervise
 from netrepro.workbench.running.run_folder import Status, good_status, own_results
-from netrepro.workbench.running.runner import Event, RunReport, run, run_variants
+from netrepro.workbench.running.runner import RunEvent, RunReport, run, run_variants
 
 FIXTURES = Path(__file__).parents[1] / "notebooks"
 DAMAGED = (
@@ -56,14 +56,14 @@ def our_processes(folder: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def damaged_set(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, RunReport, list[Event]]]:
+def damaged_set(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, RunReport, list[RunEvent]]]:
     """One run over every damaged notebook and a good one, two at a time."""
     root = tmp_path_factory.mktemp("damaged")
     (root / "data").mkdir()
     (root / "notebooks").mkdir()
     for slug in (*DAMAGED, "well_behaved"):
         shutil.copy(FIXTURES / f"{slug}.ipynb", root / "notebooks" / f"10_{slug}.ipynb")
-    events: list[Event] = []
+    events: list[RunEvent] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NETREPRO_ROOT", str(root))
         report = run(jobs=2, on_event=events.append, patience=6)
@@ -174,7 +174,7 @@ def test_progress_names_the_heading_while_a_notebook_runs(damaged_set):
 )
 def test_a_mistake_is_refused_before_anything_starts(add_notebook, workbench, arguments, words):
     add_notebook("well_behaved")
-    events: list[Event] = []
+    events: list[RunEvent] = []
     with pytest.raises(NetreproError, match=words):
         run(**{"names": ["well_behaved"], **arguments}, on_event=events.append)
     assert events == []

@@ -64,7 +64,7 @@ class Board:
         return max(leads)[2] if leads else None
 
 
-class Program:
+class NodeProgram:
     """A node as a Machine: the process runs until `end`, and answers one event at a time.
 
     Parameters

@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from netrepro.applications.own_node.program import Board, Program, size_bytes
+from netrepro.applications.own_node.program import Board, NodeProgram, size_bytes
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks import Experiment, Link, LinkChange, Measurements, Topology, star
 from netrepro.protocols.judge import announcements_of, judge
@@ -197,8 +197,8 @@ def run_programs(command: Sequence[str], scenario: Scenario, *, patience_s: floa
     that is not an action.
     """
 
-    def make(name: str, peers: list[str], seed: int, board: Board) -> Program:
-        return Program(name, command, peers, seed, board, patience_s=patience_s)
+    def make(name: str, peers: list[str], seed: int, board: Board) -> NodeProgram:
+        return NodeProgram(name, command, peers, seed, board, patience_s=patience_s)
 
     return run_nodes(make, scenario)
 
@@ -299,7 +299,7 @@ class _Stage:
         node = self._nodes.pop(name)
         self.machines.pop(name, None)
         next(life for life in reversed(self.lives) if life[0] == name)[-1] = now_s
-        if isinstance(node, Program):
+        if isinstance(node, NodeProgram):
             self.errors.setdefault(name, []).append(node.end())
 
     def _named(self, name: str) -> str | None:

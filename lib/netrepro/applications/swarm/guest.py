@@ -79,7 +79,7 @@ class PeerConnection:
             self.least_bytes = least_bytes
 
 
-class Peer:
+class SwarmPeer:
     """The machine of `netrepro.protocols.bittorrent` over sockets.
 
     The peer's link limits the upload: a block leaves the machine only when less than one block waits in the sockets. So
@@ -216,7 +216,7 @@ def be_peer(
         upload_bytes_per_s=own["bytes_per_s"],
         peers=range(len(sockets)),
     )
-    peer = Peer(client, sockets)
+    peer = SwarmPeer(client, sockets)
     stays_s = math.inf if own["is_seed"] else own["stays_s"]
     present_s = peer.run(begins_s, stays_s, case["limit_s"])
     return {

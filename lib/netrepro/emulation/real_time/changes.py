@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from netrepro.emulation import messages
-from netrepro.emulation.messages import Request
+from netrepro.emulation.messages import NetlinkRequest
 from netrepro.emulation.plan import HUB, Plan
 from netrepro.emulation.real_time.running import Made, RunningNetwork
 from netrepro.networks.experiment import Experiment
@@ -58,7 +58,7 @@ class _Moment:
     """Changes at one time: node -> messages to its kernel. then : is called before them."""
 
     at_s: float
-    requests: dict[str, list[Request]] = field(default_factory=dict)
+    requests: dict[str, list[NetlinkRequest]] = field(default_factory=dict)
     rates_mbps: dict[tuple[str, str], float] = field(default_factory=dict)  # new rates of all changed ports
     then: Callable[[], None] | None = None
 
@@ -72,10 +72,10 @@ class Links:
         self._wired = {each.direction for each in plan.wires}
         self._down: set[tuple[str, str]] = set()
 
-    def change(self, port: tuple[str, str], change: LinkChange) -> tuple[dict[str, list[Request]], float]:
+    def change(self, port: tuple[str, str], change: LinkChange) -> tuple[dict[str, list[NetlinkRequest]], float]:
         """Change a port's link; return (node -> messages to its kernel, the link's rate from then on)."""
         plan, described = self._plan, self._plan.ports[port]
-        requests: dict[str, list[Request]] = {described.shaper[0]: []}
+        requests: dict[str, list[NetlinkRequest]] = {described.shaper[0]: []}
         wanted = requests[described.shaper[0]]
         before = self._links[port]
         if change.up is not None:
@@ -94,7 +94,7 @@ class Links:
 
 
 def make(
-    net: RunningNetwork, requests: Mapping[str, Sequence[Request]], rates_mbps: Mapping[tuple[str, str], float]
+    net: RunningNetwork, requests: Mapping[str, Sequence[NetlinkRequest]], rates_mbps: Mapping[tuple[str, str], float]
 ) -> None:
     """Make a change now, and note its time in `net.made`. rates_mbps : changed port -> its rate from then on."""
     begun_ns = now_ns()

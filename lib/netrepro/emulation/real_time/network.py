@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from netrepro.emulation import messages
 from netrepro.emulation.call import CALL_GUEST, Call, pickled_call
-from netrepro.emulation.messages import Request
+from netrepro.emulation.messages import NetlinkRequest
 from netrepro.emulation.netem import INSTEAD
 from netrepro.emulation.network import Network, Node
 from netrepro.emulation.plan import HUB, Plan, check_name, make_plan
@@ -154,7 +154,7 @@ class RealTimeNetwork(Network):
             requests, rate = self._links.change(port, change)
             make(self, requests, {port: rate})
 
-    def send(self, requests: Mapping[str, Sequence[Request]]) -> None:
+    def send(self, requests: Mapping[str, Sequence[NetlinkRequest]]) -> None:
         """Send messages to the kernel inside nodes. Raises NetreproError for a message that the kernel refuses."""
         wanted = [(node, list(each)) for node, each in requests.items()]
         batches = [(self.place(node), messages.batches(each)) for node, each in wanted]
@@ -224,7 +224,7 @@ class RealTimeNetwork(Network):
         _raise_refusal(answer, order)
 
 
-def _raise_refusal(answer: Mapping[str, Any], requests: Sequence[tuple[str, Sequence[Request]]]) -> None:
+def _raise_refusal(answer: Mapping[str, Any], requests: Sequence[tuple[str, Sequence[NetlinkRequest]]]) -> None:
     if answer:
         node, asked = requests[answer["entry"]]
         said = f" ({answer['said']})" if answer["said"] else ""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from netrepro.emulation.messages import Request
+from netrepro.emulation.messages import NetlinkRequest
 from netrepro.emulation.plan import Plan
 from netrepro.emulation.real_time.guests import LauncherConnection
 from netrepro.networks.topology import Topology
@@ -43,7 +43,7 @@ class RunningNetwork(Protocol):
     def place(self, node: str) -> int:
         """Return the index of the node's namespace."""
 
-    def send(self, requests: Mapping[str, Sequence[Request]]) -> None:
+    def send(self, requests: Mapping[str, Sequence[NetlinkRequest]]) -> None:
         """Send messages to the kernel inside nodes."""
 
     def open_socket(self, node: str, family: int, kind: int, protocol: int = 0) -> socket.socket:

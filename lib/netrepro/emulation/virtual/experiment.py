@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from netrepro.emulation import fidelity, messages
-from netrepro.emulation.messages import Request
+from netrepro.emulation.messages import NetlinkRequest
 from netrepro.emulation.plan import HUB
 from netrepro.emulation.recording import folder_for_captures, pcap_header
 from netrepro.emulation.source_routes import connections
@@ -323,7 +323,7 @@ def _queues_of_modules(experiment: Experiment, modules: Mapping[str, str | Path]
 @dataclass
 class _Moment:
     at_s: float
-    requests: dict[str, list[Request]]
+    requests: dict[str, list[NetlinkRequest]]
 
 
 def changed_line(line: PortLine, change: LinkChange, clock_factor: float) -> PortLine:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from netrepro.emulation import messages
-from netrepro.emulation.messages import Request
+from netrepro.emulation.messages import NetlinkRequest
 from netrepro.emulation.virtual.guest import DEVICE_LINKS
 from netrepro.emulation.virtual.kernel import cache, kernel_path
 from netrepro.emulation.virtual.outside import Outside
@@ -406,7 +406,7 @@ def _listed(names: Sequence[str]) -> str:
     return "; ".join(names[:_MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
 
 
-def batched(requests: Iterable[Request]) -> list[tuple[str, int, list[str]]]:
+def batched(requests: Iterable[NetlinkRequest]) -> list[tuple[str, int, list[str]]]:
     """Group messages for `guest.Netlink.send`: (content in base64, number of the last message, purposes)."""
     batches, first = [], 0
     listed = list(requests)
@@ -417,7 +417,7 @@ def batched(requests: Iterable[Request]) -> list[tuple[str, int, list[str]]]:
     return batches
 
 
-def batched_by_node(requests: Mapping[str, Iterable[Request]]) -> dict[str, list[tuple[str, int, list[str]]]]:
+def batched_by_node(requests: Mapping[str, Iterable[NetlinkRequest]]) -> dict[str, list[tuple[str, int, list[str]]]]:
     return {node: batched(those) for node, those in requests.items()}
 
 

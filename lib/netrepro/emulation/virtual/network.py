@@ -269,7 +269,7 @@ class VirtualNetwork(Network):
 
     def _tell_lines(self, ports: Iterable[tuple[str, str]], once: int = 0) -> None:
         """Send the kernel the present parameters of the ports' lines. once : flags for this message only."""
-        asked: dict[str, list[messages.Request]] = {}
+        asked: dict[str, list[messages.NetlinkRequest]] = {}
         for port in ports:
             (node, index), line = self.plan.ports[port].shaper, self._lines[port]
             request = messages.replacing(new_line(index, line.with_flags(line.flags | once)))

@@ -41,7 +41,7 @@ from math import hypot, log, log2, sqrt
 import numpy as np
 
 from netrepro.emulation import messages
-from netrepro.emulation.messages import Request
+from netrepro.emulation.messages import NetlinkRequest
 from netrepro.emulation.plan import Plan, Port, addresses, host_controls, tcp_by_host, tree_in_use
 from netrepro.emulation.refusals import NO_SPRAYING, check_host_port
 from netrepro.errors import NetreproError
@@ -194,7 +194,7 @@ class VirtualPlan(Plan):
         """(from, to) -> the rate of its line over the rate of its link."""
         return {port: line.rate / (line.link.rate_mbps * 1e6) for port, line in self.lines.items()}
 
-    def shaped(self, port: Port) -> list[Request]:
+    def shaped(self, port: Port) -> list[NetlinkRequest]:
         """Make the messages for the port's line and the queue in it."""
         ends = port.source, port.destination
         line, index = self.lines[ends], port.shaper[1]
@@ -211,7 +211,7 @@ class VirtualPlan(Plan):
                 places.setdefault(port.shaper[0], []).append(port.shaper[1])
         return places
 
-    def _queue(self, port: Port) -> list[Request]:
+    def _queue(self, port: Port) -> list[NetlinkRequest]:
         index, queue, rate_mbps = port.shaper[1], port.link.queue, port.link.rate_mbps
         if isinstance(queue, SharedBuffer):
             owner = self._place[port.source]
@@ -222,12 +222,12 @@ class VirtualPlan(Plan):
             ]
         return new_queue(index, queue, rate_mbps, self.packet_bytes)
 
-    def reports(self, lines: Mapping[tuple[str, str], PortLine] | None = None) -> dict[str, list[Request]]:
+    def reports(self, lines: Mapping[tuple[str, str], PortLine] | None = None) -> dict[str, list[NetlinkRequest]]:
         """Map node -> messages that make its lines write their totals and all events that they still hold.
 
         lines : (from, to) -> the line as it is after changes; by default as it was built.
         """
-        requests: dict[str, list[Request]] = {}
+        requests: dict[str, list[NetlinkRequest]] = {}
         for ends, line in (lines or self.lines).items():
             port = self.ports[ends]
             asked = messages.replacing(new_line(port.shaper[1], replace(line, flags=line.flags | REPORT)))
@@ -263,13 +263,13 @@ def queues_of_modules(topology: Topology) -> set[str]:
     return {DUAL_PI2 for link in topology.ports.values() if isinstance(link.queue, DualPi2)}
 
 
-def new_line(index: int, line: PortLine) -> Request:
+def new_line(index: int, line: PortLine) -> NetlinkRequest:
     """Make the message for a line at an interface, handle 1:."""
     options = messages.attribute(1, line.options())
     return messages.new_qdisc(index, _LINE, _ROOT, "line", options, "a link (line)")
 
 
-def _new_inside(index: int, kind: str, options: bytes, handle: int = _QUEUE, parent: int = _LINE | 1) -> Request:
+def _new_inside(index: int, kind: str, options: bytes, handle: int = _QUEUE, parent: int = _LINE | 1) -> NetlinkRequest:
     return messages.new_qdisc(index, handle, parent, kind, options, f"a queue (the kernel's {kind})")
 
 
@@ -283,14 +283,14 @@ def _step(
     memory: int = 0,
     memory_bytes: int = 0,
     alpha: float = 0.0,
-) -> Request:
+) -> NetlinkRequest:
     """Make a queue of kind "step" (lib/kernel/built_in/step.c), with struct step_parameters."""
     fixed = round(alpha * 65536)
     numbers = phantom_rate, memory_bytes, limit, threshold, phantom_bytes, memory, fixed, 0
     return _new_inside(index, "step", messages.attribute(1, struct.pack("=2Q6I", *numbers)))
 
 
-def new_queue(index: int, queue: object, rate_mbps: float, packet_bytes: int) -> list[Request]:
+def new_queue(index: int, queue: object, rate_mbps: float, packet_bytes: int) -> list[NetlinkRequest]:
     """Make the messages for the queue in an interface's line. packet_bytes : full packet for queues counting bytes."""
     match queue:
         case DropTail(packets=int(packets)):
@@ -380,7 +380,7 @@ def _cake(queue: Cake) -> bytes:
     return messages.attribute(CAKE_BYTES_PER_S, struct.pack("=Q", bytes_per_s)) + _numbers(words)
 
 
-def _red(index: int, queue: Red, rate_mbps: float, packet_bytes: int) -> list[Request]:
+def _red(index: int, queue: Red, rate_mbps: float, packet_bytes: int) -> list[NetlinkRequest]:
     """Make RED, which counts bytes: thresholds are converted from full packets. Its weight is a power of two."""
     packet_bytes = queue.mean_packet_bytes or packet_bytes
     low, high, weight_log = _red_thresholds(queue, packet_bytes)

@@ -47,7 +47,7 @@ class Ended:
 
 
 @dataclass(frozen=True)
-class Event:
+class LinkEvent:
     """A change of a link, for run_programs, as VirtualNetwork.change_link takes it."""
 
     at_s: float
@@ -66,7 +66,7 @@ def run_programs(
     seconds: float,
     *,
     seed: int = 1,
-    events: Sequence[Event] = (),
+    events: Sequence[LinkEvent] = (),
     files: Mapping[str, str | bytes] | None = None,
     progress: Callable[[float], None] | None = None,
     **network: Any,
@@ -112,7 +112,7 @@ def run_programs(
             if running[place].poll() is None:
                 running[place].send_signal(programs[place].end_signal)
 
-        def change(event: Event) -> None:
+        def change(event: LinkEvent) -> None:
             how = {"rate_mbps": event.rate_mbps, "delay_ms": event.delay_ms, "loss": event.loss, "up": event.up}
             net.change_link(event.source, event.destination, **how, both=event.both)  # type: ignore[arg-type]
 

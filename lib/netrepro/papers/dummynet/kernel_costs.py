@@ -108,7 +108,7 @@ def _make_queue(kernel, index: int, case: str) -> None:
             kernel.tc("add-filter", "u32", index, parent=ROOT, prio=1, protocol=0x0800, target=CLASS, keys=[key])
 
 
-def _ask(request: messages.Request) -> None:
+def _ask(request: messages.NetlinkRequest) -> None:
     """Send one message and wait for the kernel's answer. Raises OSError when it refuses."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as netlink:
         netlink.bind((0, 0))

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from netrepro.papers import gmm_traffic
-from netrepro.papers.gmm_traffic.setting import LARGE_NETWORKS, Trace
+from netrepro.papers.gmm_traffic.setting import LARGE_NETWORKS, LabelledTrace
 from netrepro.paths import data_dir
 from netrepro.study.setting import parameter
 from netrepro.traffic import NORMALISATIONS
@@ -75,7 +75,7 @@ class Setting:
         )
 
 
-def standin() -> Trace:
+def standin() -> LabelledTrace:
     """Return the trace of all experiments."""
     return gmm_traffic.open_trace("standin")
 

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from netrepro.errors import NetreproError
-from netrepro.papers.gmm_traffic.setting import BEST_PACKETS, SLUG, Setting, Trace, open_trace
+from netrepro.papers.gmm_traffic.setting import BEST_PACKETS, SLUG, LabelledTrace, Setting, open_trace
 from netrepro.papers.gmm_traffic.threads import one_thread
 from netrepro.study import Progress
 from netrepro.traffic import CLASSES, MeterResult, draw_flows, find_unibs, inspect_capture, join_labels, meter
@@ -73,7 +73,7 @@ def check_capture(path: str) -> str:
 
 def classify_capture(
     path: str,
-    trace: Trace | None = None,
+    trace: LabelledTrace | None = None,
     setting: Setting | None = None,
     *,
     limit: int = 3000,

@@ -146,7 +146,7 @@ class Setting:
         return rows.only(self.select(rows)["feature"])
 
 
-class Trace:
+class LabelledTrace:
     """A labelled trace, metered once for each set of metering options.
 
     name : in words. published : whether it is the paper's own trace, so that its numbers can be compared.
@@ -180,22 +180,22 @@ class Trace:
 
 
 @cache
-def open_trace(which: str = "auto") -> Trace:
+def open_trace(which: str = "auto") -> LabelledTrace:
     """Open a trace by its name in TRACES, or UNIBS-2009 in the folder of this path. Raises NetreproError for another
     name, or if UNIBS-2009 is asked for and missing."""
     if which not in TRACES and Path(which).is_dir():
         find_unibs(which)
-        return Trace("UNIBS-2009", partial(load_unibs, which), published=True)
+        return LabelledTrace("UNIBS-2009", partial(load_unibs, which), published=True)
     if which not in TRACES:
         raise NetreproError(f"no trace {which!r}", nearest(which, TRACES))
     if which != "standin":
         try:
             find_unibs()
-            return Trace("UNIBS-2009", load_unibs, published=True)
+            return LabelledTrace("UNIBS-2009", load_unibs, published=True)
         except NetreproError:
             if which == "unibs":
                 raise
-    return Trace("the stand-in", load_standin, published=False)
+    return LabelledTrace("the stand-in", load_standin, published=False)
 
 
 def neural_models() -> tuple[str, ...]:

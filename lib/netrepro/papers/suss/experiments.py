@@ -36,7 +36,7 @@ UNWATCHED, WATCHED = Measure(), Measure(packets=(PORT,), windows_interval_ms=5.0
 
 
 @dataclass(frozen=True)
-class Path:
+class SussPath:
     """A bottleneck and its senders.
 
     buffer_bdp : the bottleneck's buffer in bandwidth-delay products, unless `buffer_packets` is given. mended : HyStart
@@ -76,7 +76,7 @@ class Path:
 
 
 @dataclass(frozen=True)
-class Setting(Path):
+class Setting(SussPath):
     """One flow of a size."""
 
     size_mb: float = 2.0
@@ -88,14 +88,14 @@ class Watched(Setting):
 
 
 @dataclass(frozen=True)
-class TwoSeconds(Path):
+class TwoSeconds(SussPath):
     """One flow for a time."""
 
     lasts_s: float = 2.0
 
 
 @dataclass(frozen=True)
-class FifthFlow(Path):
+class FifthFlow(SussPath):
     """Flows that last, of which the last one joins the others."""
 
     flows: int = 5
@@ -103,7 +103,7 @@ class FifthFlow(Path):
     lasts_s: float = 150.0
 
 
-def over_path(setting: Path, flows: Sequence[Flow], lasts_s: float, seed: int, measure: Measure) -> Experiment:
+def over_path(setting: SussPath, flows: Sequence[Flow], lasts_s: float, seed: int, measure: Measure) -> Experiment:
     """Make an experiment in which each flow has hosts of its own, in order, and all share the bottleneck."""
     one_way_ms = setting.round_trip_ms / 2 - 2 * ACCESS_MS
     bottleneck = Link(setting.rate_mbps, one_way_ms, DropTail(setting.queue_packets), jitter_ms=setting.jitter_ms)
@@ -165,7 +165,7 @@ def read(run: Measurements, setting: Setting) -> Reading:
     return read_path(run) | Reading(numbers, {}, checks)
 
 
-def read_course(run: Measurements, setting: Path) -> Reading:
+def read_course(run: Measurements, setting: SussPath) -> Reading:
     """Read exit_segments (where slow start ended; NaN: never), the table `windows` since the first acknowledgement of
     data, and the table `carried` of what was acknowledged since the first data. Packets that leave the bottleneck are
     acknowledged a round trip later; data wait one for the connection."""

@@ -29,7 +29,7 @@ LOSS_SHARES = ("first_loss_share", "later_loss_share")
 
 
 @dataclass(frozen=True)
-class Path:
+class PacedPath:
     """The paper's path and senders; the defaults are those of its single flow. host_delay_packets : see Experiment;
     None for all papers' value, which is none for one flow, as in ns-2."""
 
@@ -76,7 +76,7 @@ class Path:
 
 
 @dataclass(frozen=True)
-class Setting(Path):
+class Setting(PacedPath):
     """One flow. seconds : greatest length of a run."""
 
     seconds: float = math.inf
@@ -90,7 +90,7 @@ class ShareOfPath(Setting):
 
 
 @dataclass(frozen=True)
-class Together(Path):
+class Together(PacedPath):
     """Flows that start together, or at random within `starts_within_s`. seconds, many_s : greatest length of a run, of
     a case and of a profile."""
 
@@ -113,7 +113,7 @@ class Together(Path):
 
 
 @dataclass(frozen=True)
-class TwoRoundTrips(Path):
+class TwoRoundTrips(PacedPath):
     """Flows that start together, the second half of them over longer side links, for `trips_s`."""
 
     flows: int = 50
@@ -127,7 +127,7 @@ class TwoRoundTrips(Path):
 
 
 @dataclass(frozen=True)
-class Mix(Path):
+class Mix(PacedPath):
     """Senders that each start a transfer every `every_s`, after a random pause with a mean of a second. paced_share :
     of senders that are called paced, and pace if `paced`."""
 
@@ -172,7 +172,7 @@ def mix_experiment(setting: Mix, _: float, seed: int) -> Experiment:
     return _on_dumbbell(setting, setting.flows, flows, setting.transfers * setting.every_s, seed)
 
 
-def _tcp(setting: Path) -> Tcp:
+def _tcp(setting: PacedPath) -> Tcp:
     return Tcp(
         "reno",
         initial_window_segments=setting.initial_window_segments,
@@ -197,7 +197,7 @@ def _ends(place: int, pairs: int) -> tuple[str, str]:
 
 
 def _to_the_end(
-    setting: Path, starts_s: Sequence[float], seconds: float, seed: int, sides: Sequence[Link] = ()
+    setting: PacedPath, starts_s: Sequence[float], seconds: float, seed: int, sides: Sequence[Link] = ()
 ) -> Experiment:
     """Make an experiment with a flow for each start, which sends to the end. sides : as below."""
     tcp, flows = _tcp(setting), []
@@ -209,7 +209,7 @@ def _to_the_end(
 
 
 def _on_dumbbell(
-    setting: Path, pairs: int, flows: Sequence[Flow], seconds: float, seed: int, sides: Sequence[Link] = ()
+    setting: PacedPath, pairs: int, flows: Sequence[Flow], seconds: float, seed: int, sides: Sequence[Link] = ()
 ) -> Experiment:
     """Make an experiment on the dumbbell. All packets have the paper's size. sides : a pair's link; () for `side`."""
     network = dumbbell(pairs, sides or setting.side, Link(setting.rate_mbps, setting.core_delay_ms, setting.queue))

@@ -18,7 +18,7 @@ from netrepro.papers.tcp_pacing.experiments import (
     SETTLED_ROUNDS,
     WINDOWS_MS,
     Mix,
-    Path,
+    PacedPath,
     Setting,
     ShareOfPath,
     Together,
@@ -32,7 +32,7 @@ from netrepro.study import Check, Part, Reading
 from netrepro.study.evidence import jain
 
 
-def read_flows(run: Measurements, setting: Path) -> Reading:
+def read_flows(run: Measurements, setting: PacedPath) -> Reading:
     """Read carried_mbit (payload in order), goodput_mbps, LOSS_SHARES, dropped_share (of the packets that reach the
     bottleneck), and the table `windows`, the sum of all over time."""
     windows, round_s, core = _windows(run, setting), setting.round_trip_ms / 1e3, run.links_by_port.loc[CORE]
@@ -96,7 +96,7 @@ TWO = Part(setting=TwoRoundTrips(), experiment=trips_experiment, read=read_trips
 MIXED = Part(setting=Mix(), experiment=mix_experiment, read=read_mix)
 
 
-def _within(run: Measurements, setting: Path) -> Check:
+def _within(run: Measurements, setting: PacedPath) -> Check:
     """Check that the bottleneck's capacity is not exceeded."""
     most_mbit = setting.rate_mbps * run.experiment.duration_s * setting.segment_bytes / setting.packet_bytes
     return Check("payload within what the bottleneck carries", _carried_mbit(run) / most_mbit, at_most=1.0002)
@@ -106,7 +106,7 @@ def _carried_mbit(run: Measurements) -> float:
     return float(run.flows.delivered_bytes.sum()) * 8e-6
 
 
-def _windows(run: Measurements, setting: Path) -> pd.DataFrame:
+def _windows(run: Measurements, setting: PacedPath) -> pd.DataFrame:
     """Return the windows, with packets and threshold_packets."""
     return run.windows.assign(
         packets=run.windows.window_bytes / setting.segment_bytes,

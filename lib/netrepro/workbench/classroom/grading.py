@@ -43,7 +43,7 @@ from netrepro.workbench.classroom.exercises import (
 )
 from netrepro.workbench.running import run_folder
 from netrepro.workbench.running.run_folder import Status
-from netrepro.workbench.running.runner import Copy, Event, run_copies
+from netrepro.workbench.running.runner import Copy, RunEvent, run_copies
 from netrepro.workbench.running.sandbox import why_not
 
 EXPECTED = "expected.json"
@@ -68,7 +68,7 @@ def grade(
     jobs: int | None = None,
     patience: float = 3.0,
     trust: bool = False,
-    on_event: Callable[[Event], None] = lambda event: None,
+    on_event: Callable[[RunEvent], None] = lambda event: None,
     on_kept: Callable[[Path, Path], None] = lambda table, kept: None,
 ) -> pd.DataFrame:
     """Execute every notebook below a folder. Write <folder>/grades.csv, a row for each file and exercise, and
@@ -304,7 +304,7 @@ class _Grading:
         """List the notebooks to execute: the students' and our own."""
         return list(self._copies.values())
 
-    def as_shown(self, event: Event) -> Event:
+    def as_shown(self, event: RunEvent) -> RunEvent:
         """Return an event as the teacher sees it: with the file's name, and no text of the student's that a terminal
         would obey."""
         stem, progress = _stem(event.name), event.progress

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from netrepro.conformance.pictures import draw_scenario
-from netrepro.conformance.run import DEPARTS, FAIL, NOT_APPLICABLE, PASS, Judged, Report, words_of
+from netrepro.conformance.run import DEPARTS, FAIL, NOT_APPLICABLE, PASS, ConformanceReport, Judged, words_of
 from netrepro.files import write_atomically
 from netrepro.workbench.cli.console import columns_of, folded
 from netrepro.workbench.publishing.templating import render
@@ -19,7 +19,7 @@ SIGN = {PASS: "✓", FAIL: "✗", DEPARTS: "!", NOT_APPLICABLE: "·"}
 COLOUR = {PASS: "#1b7837", FAIL: "#b2182b", DEPARTS: "#b35806", NOT_APPLICABLE: "#888888"}
 
 
-def report_lines(report: Report) -> list[str]:
+def report_lines(report: ConformanceReport) -> list[str]:
     """Write a report as lines: a line a sentence, words for what is not kept, and the counts."""
     lines: list[str] = []
     before = ""
@@ -37,7 +37,7 @@ def report_lines(report: Report) -> list[str]:
     return [*lines, "", f"{report.subject.name} on tier {report.subject.tier}: {counts}", *golden_lines(report)]
 
 
-def golden_lines(report: Report) -> list[str]:
+def golden_lines(report: ConformanceReport) -> list[str]:
     """Write as lines which traces differ from the golden ones, and where; nothing where none was compared."""
     if not report.golden_scenarios:
         return []
@@ -61,7 +61,7 @@ def _lines_of(each: Judged) -> list[str]:
     return lines + (folded(each.why, "      ") if each.why else [])
 
 
-def write_report(report: Report, folder: Path, *, pictures: bool = True) -> Path:
+def write_report(report: ConformanceReport, folder: Path, *, pictures: bool = True) -> Path:
     """Write report.html, report.json, junit.xml and the traces (qlog, with their hashes) into a folder; return the
     page's path. The files are the same for the same subject."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -75,7 +75,7 @@ def write_report(report: Report, folder: Path, *, pictures: bool = True) -> Path
     return path
 
 
-def _scenarios(report: Report, drawn: dict[str, str]) -> Sequence[dict[str, Any]]:
+def _scenarios(report: ConformanceReport, drawn: dict[str, str]) -> Sequence[dict[str, Any]]:
     rows, cases_of = [], report.by_scenario()
     for suite in report.suites:
         for scenario in suite.scenarios:
@@ -91,7 +91,7 @@ def _scenarios(report: Report, drawn: dict[str, str]) -> Sequence[dict[str, Any]
     return rows
 
 
-def _picture(report: Report, name: str) -> str:
+def _picture(report: ConformanceReport, name: str) -> str:
     buffer = io.BytesIO()
     draw_scenario(report, name).savefig(buffer, format="png", dpi=80, metadata={"Software": None})
     return base64.b64encode(buffer.getvalue()).decode()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from netrepro.claims import Run
-    from netrepro.workbench.running.events import Event, RunReport
+    from netrepro.workbench.running.events import RunEvent, RunReport
 
 console = Console()
 COLUMNS = 80
@@ -407,9 +407,9 @@ class _LivePerNotebook:
 
     def __init__(self, live: Live | None):
         self.live = live
-        self.running: dict[str, Event] = {}
+        self.running: dict[str, RunEvent] = {}
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: RunEvent) -> None:
         if event.kind == "skipped":
             print_marked("skipped", f"{event.name}: {event.reason}")
         elif event.kind == "waiting":
@@ -455,7 +455,7 @@ class _LivePerNotebook:
 
 
 @contextmanager
-def live_lines(silent: bool = False) -> Iterator[Callable[[Event], None]]:
+def live_lines(silent: bool = False) -> Iterator[Callable[[RunEvent], None]]:
     """Show a line for each notebook while a run goes on, or nothing. Yields the `on_event` to give to the run."""
     if silent:
         yield lambda event: None

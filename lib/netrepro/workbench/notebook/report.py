@@ -120,12 +120,12 @@ def _deciding_run(slug: str, results: Results) -> Run:
 
 
 def answer_slot(slug: str) -> AnswerSlot:
-    """Show the last published one-sentence answer of a paper here; Report.finish replaces it by the new one."""
+    """Show the last published one-sentence answer of a paper here; NotebookReport.finish replaces it by the new one."""
     use_style()
     return AnswerSlot(slug)
 
 
-class Report:
+class NotebookReport:
     """One execution of a paper's notebook; made by open_report.
 
     Attributes
@@ -355,13 +355,14 @@ def _with_blame(reason: str, verdict: str, claim: Claim) -> str:
     return f"{reason}. Whose fault: {claim.blame}. {settled}"
 
 
-def open_report(paper: Study | str, namespace: Mapping[str, Any], setting: Any = None) -> Report:
+def open_report(paper: Study | str, namespace: Mapping[str, Any], setting: Any = None) -> NotebookReport:
     """Begin one execution of a paper's notebook; for a Study, show what each profile and tier runs and costs.
 
     Parameters
     ----------
     paper : the paper's Study or, for a paper without one, its slug.
-    namespace : the notebook's `globals()`, with its parameters and the AnswerSlot `answer`, which Report.finish fills.
+    namespace : the notebook's `globals()`, with its parameters and the AnswerSlot `answer`, which
+        NotebookReport.finish fills.
     setting : for a paper without a Study, its Setting, whose fields the parameters replace.
 
     Raises
@@ -402,7 +403,7 @@ def open_report(paper: Study | str, namespace: Mapping[str, Any], setting: Any =
     folder = _folder(slug, profile, tier, changed)
     if isinstance(paper, Study):
         display(dress(sizes_table(paper, profile, resolved)))
-    return Report(slug, profile, resolved, why, repetitions, seed, setting, checked, changed, answer, folder)
+    return NotebookReport(slug, profile, resolved, why, repetitions, seed, setting, checked, changed, answer, folder)
 
 
 def _folder(slug: str, profile: str, tier: str, changed: Mapping[str, Any]) -> Path:

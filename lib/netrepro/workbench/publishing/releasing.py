@@ -36,7 +36,7 @@ from netrepro.workbench.catalogue.notebooks import find
 from netrepro.workbench.code import code_of
 from netrepro.workbench.publishing.results import judged_text, publish, refresh_readme, write_scorecard
 from netrepro.workbench.running import runner
-from netrepro.workbench.running.events import Event, RunReport
+from netrepro.workbench.running.events import RunEvent, RunReport
 from netrepro.workbench.running.run_folder import Kept, standard_run, standard_runs
 
 CHANGELOG, UNRELEASED = "CHANGELOG.md", "## Unreleased\n"
@@ -187,7 +187,7 @@ def measure_release(
     *,
     jobs: int | None = None,
     patience: float = 3.0,
-    on_event: Callable[[Event], None] = lambda event: None,
+    on_event: Callable[[RunEvent], None] = lambda event: None,
 ) -> RunReport:
     """Execute `runs_to_measure`, and nothing else."""
     missing = runs_to_measure()

@@ -13,7 +13,7 @@ from netrepro.workbench.running.run_folder import Progress, Status
 
 
 @dataclass(frozen=True)
-class Event:
+class RunEvent:
     """An event while notebooks run. The command line shows it; a notebook may do so, too."""
 
     kind: Literal["started", "progress", "ended", "skipped", "waiting", "kernel", "note"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from netrepro.workbench.running.events import Event
+from netrepro.workbench.running.events import RunEvent
 from netrepro.workbench.running.run_folder import Status
 from netrepro.workbench.running.supervise import supervise
 
@@ -75,7 +75,7 @@ class There:
 
 @contextmanager
 def lanes(
-    workers: int, scheduler: str | None, on_event: Callable[[Event], None]
+    workers: int, scheduler: str | None, on_event: Callable[[RunEvent], None]
 ) -> Iterator[Callable[[str, bool], Lane]]:
     """Yield the function that chooses a group's lane, from its name and whether it comes last. What comes last reads
     other runs: it stays on this machine."""
@@ -86,7 +86,7 @@ def lanes(
             return
         from netrepro.workbench.running.cluster_lane import Cluster
 
-        cluster = Cluster(scheduler, lambda reason: on_event(Event("waiting", "", 0, reason=reason)))
+        cluster = Cluster(scheduler, lambda reason: on_event(RunEvent("waiting", "", 0, reason=reason)))
         try:
             yield lambda lane, last: here[lane] if last else There(cluster, lane == "quiet")
         finally:

@@ -36,7 +36,7 @@ from netrepro.workbench.catalogue.parameters import check_parameters, files_name
 from netrepro.workbench.catalogue.settings_cells import check_in_setting
 from netrepro.workbench.code import code_of, forget
 from netrepro.workbench.running import run_folder
-from netrepro.workbench.running.events import Event, RunReport
+from netrepro.workbench.running.events import RunEvent, RunReport
 from netrepro.workbench.running.kernel_beside import KernelBuild, building
 from netrepro.workbench.running.lanes import Lane, lanes
 from netrepro.workbench.running.manifest import notebook_fingerprint
@@ -67,7 +67,7 @@ def run(
     into: Path | None = None,
     build_kernel: bool = False,
     both: bool = False,
-    on_event: Callable[[Event], None] = lambda event: None,
+    on_event: Callable[[RunEvent], None] = lambda event: None,
 ) -> RunReport:
     """Execute notebooks and return how each ended; figures/ is not changed (see `publish`).
 
@@ -90,7 +90,7 @@ def run(
         meanwhile. Where it cannot be built, they run without it, and `RunReport.no_kernel` says why.
     both : execute notebooks that declare both_kinds twice: on the tier that "auto" takes, and on a tier of the other
         kind (simulator or real kernels) if the machine has one.
-    on_event : called with an Event at every start, at the end of every run, and several times a second in between.
+    on_event : called with a RunEvent at every start, at the end of every run, and several times a second in between.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def run(
         raise NetreproError(f"--both with --tier {tier}", "leave --tier out: --both chooses two tiers for a notebook")
     asked = [(notebook, dict(parameters or {})) for notebook in select(names)]
     settings = _Settings(profile, tier, into or runs_dir() / profile, workers(jobs), patience, scheduler=scheduler)
-    with building(build_kernel, lambda line: on_event(Event("kernel", "", 0, reason=line))) as build:
+    with building(build_kernel, lambda line: on_event(RunEvent("kernel", "", 0, reason=line))) as build:
         plan = partial(_plan, settings=settings, named=bool(names), on_event=on_event, both_kinds=both)
         now, rest = asked, None
         if build is not None:
@@ -114,7 +114,7 @@ def run(
                 now = asked
         planned, refused = plan(now)
         if note := run_folder.note_of_edits([item.job for item in planned]):
-            on_event(Event("note", "", 0, reason=note))
+            on_event(RunEvent("note", "", 0, reason=note))
         report = _execute(planned, refused, settings, resume, on_event, rest)
         report.no_kernel = "" if build is None else build.problem
         return report
@@ -150,7 +150,7 @@ def run_variants(
     scheduler: str | None = None,
     resume: Resume = False,
     patience: float = 3.0,
-    on_event: Callable[[Event], None] = lambda event: None,
+    on_event: Callable[[RunEvent], None] = lambda event: None,
 ) -> RunReport:
     """Execute one notebook once for each set of parameters, in a folder named after the set; otherwise like `run`."""
     asked = [(find(name), dict(variant)) for variant in variants]
@@ -179,7 +179,7 @@ def run_copies(
     into: Path,
     jobs: int | None = None,
     patience: float = 3.0,
-    on_event: Callable[[Event], None] = lambda event: None,
+    on_event: Callable[[RunEvent], None] = lambda event: None,
 ) -> RunReport:
     """Execute files other than the workbench's own notebooks, in the quick profile; otherwise like `run`."""
     settings = _Settings("quick", "auto", into, workers(jobs), patience)
@@ -198,7 +198,7 @@ def run_on_tiers(
     jobs: int | None = None,
     resume: Resume = False,
     patience: float = 3.0,
-    on_event: Callable[[Event], None] = lambda event: None,
+    on_event: Callable[[RunEvent], None] = lambda event: None,
 ) -> RunReport:
     """Execute notebooks with their standard settings, each on its own tier; otherwise like `run`.
 
@@ -249,13 +249,13 @@ def _execute(
     refused: list[Status],
     settings: _Settings,
     resume: Resume,
-    on_event: Callable[[Event], None],
+    on_event: Callable[[RunEvent], None],
     rest: _Rest | None = None,
 ) -> RunReport:
     report = RunReport()
     for status in refused:
         report.statuses.append(status)
-        on_event(Event("ended", status.name, status.budget_s, status=status))
+        on_event(RunEvent("ended", status.name, status.budget_s, status=status))
     order: dict[str, int] = {}
 
     def add(every: Sequence[_Planned]) -> list[_Planned]:
@@ -304,7 +304,7 @@ def _plan(
     asked: Sequence[tuple[Notebook, dict[str, Any]]],
     settings: _Settings,
     named: bool,
-    on_event: Callable[[Event], None],
+    on_event: Callable[[RunEvent], None],
     *,
     both_kinds: bool = False,
 ) -> tuple[list[_Planned], list[Status]]:
@@ -337,7 +337,7 @@ def _plan(
         except NetreproError as error:
             if named:
                 raise
-            on_event(Event("skipped", notebook.name, 0, reason=error.problem))
+            on_event(RunEvent("skipped", notebook.name, 0, reason=error.problem))
             continue
         planned.append(_plan_one(notebook, given, tier, settings))
         for other in second_tier(notebook.declaration) if both_kinds else ():
@@ -465,7 +465,7 @@ def _refusal(notebook: Notebook, settings: _Settings) -> Status:
     )
 
 
-def _take_over(item: _Planned, report: RunReport, on_event: Callable[[Event], None], same_library: bool) -> bool:
+def _take_over(item: _Planned, report: RunReport, on_event: Callable[[RunEvent], None], same_library: bool) -> bool:
     """Report the last good run as reused where its fingerprint is the same; return whether it was."""
     status = run_folder.good_status(item.final)
     if item.last or status is None or status.fingerprint != item.job.fingerprint:
@@ -474,7 +474,7 @@ def _take_over(item: _Planned, report: RunReport, on_event: Callable[[Event], No
         return False
     status.reused = True
     report.statuses.append(status)
-    on_event(Event("ended", status.name, status.budget_s, status.seconds, status=status))
+    on_event(RunEvent("ended", status.name, status.budget_s, status.seconds, status=status))
     return True
 
 
@@ -494,7 +494,7 @@ def _run_group(
     lane: Lane,
     stop: threading.Event,
     report: RunReport,
-    on_event: Callable[[Event], None],
+    on_event: Callable[[RunEvent], None],
     more: Callable[[], list[_Planned] | None] | None = None,
 ) -> None:
     """Run jobs that may run beside each other. When `stop` is set, ask all to end and wait until they have ended.
@@ -553,7 +553,7 @@ def _write_job(job: Job) -> None:
     write_atomically(job.folder / run_folder.JOB, job.model_dump_json(indent=1))
 
 
-def _tell_progress(job: Job, started: dict[str, float], on_event: Callable[[Event], None]) -> None:
+def _tell_progress(job: Job, started: dict[str, float], on_event: Callable[[RunEvent], None]) -> None:
     try:
         progress = Progress.model_validate_json((job.folder / run_folder.PROGRESS).read_text())
     except (OSError, ValueError):
@@ -562,11 +562,11 @@ def _tell_progress(job: Job, started: dict[str, float], on_event: Callable[[Even
         progress = Progress()
     if job.name not in started:
         started[job.name] = time.monotonic()
-        on_event(Event("started", job.name, job.budget_s))
-    on_event(Event("progress", job.name, job.budget_s, time.monotonic() - started[job.name], progress))
+        on_event(RunEvent("started", job.name, job.budget_s))
+    on_event(RunEvent("progress", job.name, job.budget_s, time.monotonic() - started[job.name], progress))
 
 
-def _finish(item: _Planned, future: Future, report: RunReport, on_event: Callable[[Event], None]) -> None:
+def _finish(item: _Planned, future: Future, report: RunReport, on_event: Callable[[RunEvent], None]) -> None:
     """Report how a job ended and keep its folder; an interrupted run leaves nothing."""
     job = item.job
     try:
@@ -588,4 +588,4 @@ def _finish(item: _Planned, future: Future, report: RunReport, on_event: Callabl
             status.outcome, status.folder = "failed", run_folder.keep_what_is_left(job, item.final)
             status.exception = f"its results cannot be kept: {error.strerror} ({error.filename or item.final})"
     report.statuses.append(status)
-    on_event(Event("ended", job.name, job.budget_s, status.seconds, status=status))
+    on_event(RunEvent("ended", job.name, job.budget_s, status.seconds, status=status))

@@ -27,7 +27,7 @@ from netrepro.workbench.catalogue.parameters import Parameter, check_parameters
 from netrepro.workbench.catalogue.ranges import NUMBER
 from netrepro.workbench.notebook.looks import VERDICT_LOOKS
 from netrepro.workbench.running.run_folder import folder_suffix
-from netrepro.workbench.running.runner import Event, RunReport, lane_on, run_variants, workers
+from netrepro.workbench.running.runner import RunEvent, RunReport, lane_on, run_variants, workers
 
 RANGE = re.compile(rf"(?P<low>{NUMBER})\s*\.\.\s*(?P<high>{NUMBER})")
 WORDS_AS_RANGE = re.compile(r"[^./,]+\.\.[^./,]+")
@@ -157,7 +157,7 @@ def sweep(
     jobs: int | None = None,
     scheduler: str | None = None,
     resume: bool = False,
-    on_event: Callable[[Event], None] = lambda event: None,
+    on_event: Callable[[RunEvent], None] = lambda event: None,
 ) -> Sweep:
     """Run a paper's notebook once for every value of a parameter, or for every combination of values of several.
 

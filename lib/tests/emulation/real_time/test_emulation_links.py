@@ -267,7 +267,7 @@ def test_messages_say_what_pyroute2_reads_in_them():
 @given(st.lists(st.integers(0, 40_000), max_size=40))
 def test_batches_hold_every_message_once_in_order_and_ask_for_one_answer_each(lengths):
     requests = [
-        messages.Request(b"".join([(16 + size).to_bytes(4, "little"), bytes(12 + size)]), "") for size in lengths
+        messages.NetlinkRequest(b"".join([(16 + size).to_bytes(4, "little"), bytes(12 + size)]), "") for size in lengths
     ]
     found = messages.batches(requests)
     numbers, asked = [], []

@@ -43,7 +43,7 @@ needs_netem = pytest.mark.skipif(not NETEM, reason="needs a kernel with netem")
 # What the kernel is told ------------------------------------------------------------------------------
 
 
-def decoded(request: messages.Request):
+def decoded(request: messages.NetlinkRequest):
     from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
     message = tcmsg(request.message)

@@ -39,7 +39,7 @@ async def speak(writer: asyncio.StreamWriter, rng: random.Random, size: int, eve
         await asyncio.sleep(every_ms / 1000 * rng.uniform(0.7, 1.3))
 
 
-class Program:
+class UserProgram:
     """One user's program."""
 
     def __init__(self, work: dict[str, Any]):
@@ -95,7 +95,7 @@ class Program:
 
 async def main() -> None:
     work = begin()
-    program = Program(work)
+    program = UserProgram(work)
     server = await asyncio.start_server(program.answer, "0.0.0.0", work["port"])
     stopped = stop_of_loop()
     say("ready")
