@@ -196,6 +196,7 @@ def test_a_tier_is_trusted_by_its_own_checks_alone():
     study = replace(STUDY, measure_one=checked, claims={"delay": Evidence("delay_ms", "low")}, knobs={})
     runs = measure(study, tier="virtual", repetitions=2)
     assert [runs.measured_claims(tier)[0].trusted for tier in ("simulated", "virtual")] == [True, False]
+    assert [replace(runs, tier=tier).trusted for tier in ("simulated", "virtual")] == [True, False]
 
 
 def test_what_takes_real_time_is_measured_when_all_else_is_done():
