@@ -323,12 +323,7 @@ STUDY = Study(
     read=read,
     answer=answer,
     repetitions=3,
-    scales={
-        "quick": SIZES["quick"],
-        "paper": SIZES["paper"],
-        ("quick", VIRTUAL): Scale(3.0, 2, only=FEW),
-        ("paper", VIRTUAL): Scale(20.0, only=HALF),
-    },
+    scales=SIZES | {("quick", VIRTUAL): Scale(3.0, 2, only=FEW), ("paper", VIRTUAL): Scale(20.0, only=HALF)},
     claims={
         "newer-senders-need-less": judged(("CUBIC", "BBR", "Reno"), (AGAIN["CUBIC"], AGAIN["BBR"], "Reno"), of_reno),
         "bbr-needs-a-quarter": judged(("BBR", "Reno"), how=of_reno),

@@ -524,9 +524,8 @@ STUDY = Study(
     cannot=cannot,
     answer=answer,
     repetitions=3,
-    scales={
-        "quick": PROFILES["quick"],
-        "paper": PROFILES["paper"],
+    scales=PROFILES
+    | {
         # A kernel's requests open a connection each and need seconds to complete, so there are none.
         ("quick", VIRTUAL): Scale(0.6, repetitions=2, only={"load": (), "flows": (2, 4, 6, 8)}),
         ("paper", VIRTUAL): Scale(2.0, only={"load": ()}),
