@@ -38,7 +38,7 @@ from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first, least_first, ratio
 from netrepro.study.figures import Course, Level, Look, Mark, Panel, Picture, Sweep
 from netrepro.study.live import WAIT
-from netrepro.style import CURVES, new_figure
+from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
 
 # Functions that claims apply to readings, Series indexed by rate, round trip or packet size.
 
@@ -154,6 +154,8 @@ def _over_buffer(column: str) -> Panel:
     def draw_published(axis: Axes, _: Runs) -> None:
         for colour, link in zip(CURVES, edge.LINKS, strict=False):
             axis.axhline(edge.published().loc[("drop tail", *link), column], color=colour, linestyle=":")
+        for line, label in (("--", "CoDel"), (":", "drop tail, published")):
+            axis.plot([], [], line, color=PUBLISHED_GREY, label=label)
 
     return Panel("buffer (packets)", edge.COLUMNS[column], tail, ours, draw_published, log="x")
 
