@@ -441,6 +441,24 @@ def test_real_kernels_run_the_scaled_testbed_and_the_application_and_what_they_j
     assert few == {"sort-repflow-median", "sort-repsyn-median"}
 
 
+def test_the_released_sort_runs_in_virtual_time_alone_and_in_its_own_profile():
+    released = study.of_network("released sort")
+    assert len(released) == len(model.SCHEMES)
+    for profile, tier in (("quick", SIMULATED), ("paper", SIMULATED), ("quick", VIRTUAL), ("paper", "rootless")):
+        assert all(study.cannot(STUDY.case(case), tier) for case in released) or tier == VIRTUAL
+        assert set(released) <= set(STUDY.scale(profile, tier).without)
+    planned = STUDY.scale("paper", VIRTUAL)
+    assert not set(released) & set(planned.without) and all(planned.fewer[case] == 2 for case in released)
+
+
+def test_both_programs_of_bucket_sort_are_drawn_beside_the_authors_samples():
+    ours = jobs(50)
+    panels = STUDY.figures["fig17_bucket_sort"](ours).axes
+    assert "not measured" in " ".join(text.get_text() for text in panels[1].texts)
+    labels = [line.get_label() for line in panels[1].get_lines()]
+    assert sum("the authors' samples" in label for label in labels) == len(model.SCHEMES)
+
+
 def _tier_of_kernels() -> str:
     tier = probe_tiers().best
     if tier == "simulated":
@@ -464,7 +482,7 @@ def test_the_library_carries_mice_through_real_kernels_and_a_path_less_changes_n
 def test_in_virtual_time_the_testbed_has_its_own_rate_and_says_why_the_rest_is_left_out():
     reasons = {case: study.cannot(STUDY.case(case), VIRTUAL) for case in STUDY.cases}
     able = {case for case, why in reasons.items() if not why}
-    assert able == set(study.of_network("full-rate", "full-rate-2:1", "probes", "incast", "sort"))
+    assert able == set(study.of_network("full-rate", "full-rate-2:1", "probes", "incast", "sort", "released sort"))
     for claim, given in study.ON_KERNELS.items():
         evidence = given[-1] if isinstance(given, list) else given
         assert {*evidence.case_names, *(evidence.broken.case_names if evidence.broken else ())} <= able, claim

@@ -1,4 +1,5 @@
-"""Running bucket sort by all hosts of a network: the application itself on kernels, its traffic in the simulator."""
+"""Running bucket sort by all hosts of a network: the application itself on kernels, its traffic in the simulator, and
+the authors' program in virtual time."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from netrepro.applications.bucket_sort import guest as bucket_sort
+from netrepro.applications.bucket_sort import released_guest as released
 from netrepro.applications.repnet.run import BEGIN_S, Programs, hash_addresses_only
 from netrepro.emulation import Network, emulate
 from netrepro.emulation.real_time.network import RealTimeNetwork
@@ -94,25 +96,39 @@ def sort_in_virtual_time(sort: Sort, jobs: int, seed: int) -> Sorted:
     With `same_path`, all connections of two hosts share their path, because only addresses are hashed.
     Raises NetreproError without the kernel, and when a host's program fails.
     """
-    control, started, outcomes = sort.tcp.congestion_control, {}, {}
-    how: dict[str, Any] = {"seed": seed, "tcp": sort.tcp, "patience_s": BUSY_S, "memory_mb": PROGRAMS_MB}
-    with VirtualNetwork(sort.topology, congestion_control=control, syscall_cost_ns=0, **how) as net:
+    with _in_virtual_time(sort, seed) as net:
         if sort.same_path:
             hash_addresses_only(net)
         begin_s = net.monotonic_s + BEGIN_S
-        command = [sys.executable, "-P", "-B", "-m", bucket_sort.__name__]
+        started = {}
         for host in sort.topology.hosts:
             orders = json.dumps(_orders(sort, jobs * LONGEST_JOB_S, jobs, seed, net, host))
-            started[host] = net[host].popen(command, input=f"{orders}\n{begin_s!r}\n")
-        while net.monotonic_s < begin_s + jobs * LONGEST_JOB_S and not all(map(_is_done, started.values())):
-            net.sleep(LAST_S)
-        for host, program in started.items():
-            ready, _, outcome = program.output.partition("\n")
-            if not outcome or program.poll() is not None:
-                last = (program.errors.strip() or ready).splitlines()[-1:]
-                raise NetreproError(f"the program of {host} has not sorted: {''.join(last)}", "run the notebook again")
-            outcomes[host] = json.loads(outcome)
-    return _told(outcomes)
+            started[host] = net[host].popen(_command(bucket_sort), input=f"{orders}\n{begin_s!r}\n")
+        return _told(_outcomes(net, started, jobs))
+
+
+def _in_virtual_time(sort: Sort | ReleasedSort, seed: int) -> VirtualNetwork:
+    """Make the network of a kernel in virtual time."""
+    how: dict[str, Any] = {"seed": seed, "tcp": sort.tcp, "patience_s": BUSY_S, "memory_mb": PROGRAMS_MB}
+    return VirtualNetwork(sort.topology, congestion_control=sort.tcp.congestion_control, syscall_cost_ns=0, **how)
+
+
+def _command(program: Any) -> list[str]:
+    return [sys.executable, "-P", "-B", "-m", program.__name__]
+
+
+def _outcomes(net: VirtualNetwork, started: Mapping[str, Any], jobs: int) -> dict[str, Any]:
+    """Wait for the outcome of each host's program; returns host -> outcome."""
+    end_s, outcomes = net.monotonic_s + jobs * LONGEST_JOB_S, {}
+    while net.monotonic_s < end_s and not all(map(_is_done, started.values())):
+        net.sleep(LAST_S)
+    for host, program in started.items():
+        ready, _, outcome = program.output.partition("\n")
+        if not outcome or program.poll() is not None:
+            last = (program.errors.strip() or ready).splitlines()[-1:]
+            raise NetreproError(f"the program of {host} has not sorted: {''.join(last)}", "run the notebook again")
+        outcomes[host] = json.loads(outcome)
+    return outcomes
 
 
 def _is_done(program: Any) -> bool:
@@ -142,6 +158,51 @@ def _told(outcomes: Mapping[str, Any]) -> Sorted:
 
 def _all_of(what: str, share: float) -> pd.DataFrame:
     return check_table([Check(what, share, at_least=1.0, at_most=1.0)])
+
+
+# The authors' program.
+
+
+@dataclass(frozen=True)
+class ReleasedSort:
+    """Bucket sort as the authors' program sends it, between the two racks of `topology`: half of the hosts are a rack,
+    and each is the master of six slaves, one on every host of the other rack.
+
+    scheme : as in Sort. message_s : a slave's processor time for a message.
+    """
+
+    topology: Topology
+    tcp: Tcp
+    scheme: str
+    message_s: float
+
+
+def sort_as_released(sort: ReleasedSort, jobs: int, seed: int) -> Sorted:
+    """Run the authors' program on a kernel in virtual time: `jobs` jobs of every master, one after the other. The same
+    seed gives the same jobs; their table also has back_share, the share of the numbers that a job brought back.
+
+    Raises NetreproError without the kernel, and when a host's program fails.
+    """
+    hosts, masters = sort.topology.hosts, {}
+    half = len(hosts) // 2
+    with _in_virtual_time(sort, seed) as net:
+        begin_s = net.monotonic_s + BEGIN_S
+        others = [net[host].address for host in hosts]
+        for number, host in enumerate(hosts):
+            orders = {"number": number, "address": net[host].address, "others": others, "scheme": sort.scheme} | {
+                "slaves": [*range(half, len(hosts))] if number < half else [*range(half)],
+                "message_s": sort.message_s,
+                "jobs": jobs,
+                "patience_s": LONGEST_JOB_S - released.REST_S - released.REST_MORE_S,
+                "seed": [seed, number],
+            }
+            slave, master = (json.dumps(orders | {"role": role}) for role in ("slave", "master"))
+            net[host].popen(_command(released), input=f"{slave}\n")
+            masters[host] = net[host].popen(_command(released), input=f"{master}\n{begin_s!r}\n")
+        rows = [job for of_host in _outcomes(net, masters, jobs).values() for job in of_host]
+    table = pd.DataFrame(rows, columns=["start_s", "took_s", "back_share", "is_right"])
+    right = _all_of("jobs whose answers are sorted numbers of theirs", float(table["is_right"].mean()))
+    return table[["start_s", "back_share"]].assign(took_ms=table["took_s"] * 1e3), right
 
 
 # Its traffic.

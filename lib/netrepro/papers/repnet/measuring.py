@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from netrepro.applications.bucket_sort.run import emulate_sort, simulate_sort, sort_in_virtual_time
+from netrepro.applications.bucket_sort.run import emulate_sort, simulate_sort, sort_as_released, sort_in_virtual_time
 from netrepro.applications.repnet.run import emulate_with_library
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measurements
@@ -34,6 +34,7 @@ from netrepro.papers.repnet.setting import (
     MoreMice,
     Paths,
     Probes,
+    ReleasedSorting,
     Setting,
     Sorting,
     Timed,
@@ -312,6 +313,13 @@ def measure_sort(setting: Sorting, _: float, seed: int, tier: str) -> Reading:
     return Reading(tables={"jobs": jobs}, fidelity=fidelity)
 
 
+def measure_released_sort(setting: ReleasedSorting, _: float, seed: int, tier: str) -> Reading:
+    """Run the authors' bucket sort between the racks. Table: released_jobs (start_s, back_share, took_ms)."""
+    setting = setting.on(tier)
+    jobs, fidelity = sort_as_released(setting.sort, setting.released_jobs, seed)
+    return Reading(tables={"released_jobs": jobs}, fidelity=fidelity)
+
+
 # Each experiment with its setting and its reading; the first is of the cases that name no part.
 MIX = Part(setting=Setting(), experiment=experiment, read=read)
 FAT_TREE = Part(setting=FatTree(), experiment=fat_tree_experiment, read=read_fat_tree)
@@ -321,7 +329,8 @@ PROBES = Part(setting=Probes(), measure_one=measure_probes)
 PATHS = Part(setting=Paths(), experiment=watching, read=read_round_trips)
 LOOPBACK = Part(setting=Loopback(), measure_one=measure_loopback)
 SORTING = Part(setting=Sorting(), measure_one=measure_sort)
-PARTS = (MIX, FAT_TREE, INCAST, MORE_MICE, PROBES, PATHS, LOOPBACK, SORTING)
+RELEASED_SORTING = Part(setting=ReleasedSorting(), measure_one=measure_released_sort)
+PARTS = (MIX, FAT_TREE, INCAST, MORE_MICE, PROBES, PATHS, LOOPBACK, SORTING, RELEASED_SORTING)
 
 
 def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:

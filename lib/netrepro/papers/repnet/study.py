@@ -25,6 +25,7 @@ from netrepro.papers.repnet.measuring import (
     PATHS,
     PERCENTILES,
     PROBES,
+    RELEASED_SORTING,
     SORTING,
     Tables,
     measure_all,
@@ -34,6 +35,7 @@ from netrepro.papers.repnet.measuring import (
 from netrepro.papers.repnet.setting import (
     ELEPHANT_LOADS,
     INCAST_SENDERS,
+    MESSAGE_MS,
     MOUSE_BYTES,
     OF_LINUX,
     REPLICATED,
@@ -46,6 +48,7 @@ from netrepro.papers.repnet.setting import (
     Loopback,
     MoreMice,
     Paths,
+    ReleasedSorting,
     Setting,
     Sorting,
 )
@@ -70,6 +73,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "probes": {"part": PROBES, "size_bytes": swept(1, MOUSE_BYTES)},
     "sort": {"part": SORTING},
     "kernel sort": SORTED | {"part": SORTING},
+    "released sort": {"part": RELEASED_SORTING, "message_ms": swept(*MESSAGE_MS)},
 }
 
 
@@ -90,6 +94,7 @@ def _cases() -> dict[str, dict[str, Any]]:
         add("probes", name)
         add("scaled", name, "", (0.5,))
         add("kernel sort", name)
+        add("released sort", name)
         add("full-rate", name, "", ELEPHANT_LOADS)
         add("full-rate-2:1", name, "", (0.5,))
         # On real kernels the control hashes differently, so that TCP must be compared under that hash as well.
@@ -322,6 +327,7 @@ NO_SMALL_CONTROLS = [name for name in of_network("1:1") if name.endswith("large 
 ]
 SORT_TAILS = ["sort-repsyn-p99", "sort-repflow-p99", "sort-tcp-tail"]
 AT_FULL_RATE = of_network("full-rate", "full-rate-2:1")
+RELEASED = of_network("released sort")  # of virtual time alone
 
 
 def _at_loads(
@@ -348,7 +354,7 @@ QUICK = Scale(
     changes={"flows": 250, "fewer_flows": 150, "oversubscribed_flows": 200, "flows_alone": 150, "fat_tree_flows": 120}
     | {"bursts": 110, "probes": 300, "loopback_flows": 80, "jobs": 2, "watched_s": 6.0, "lasts_s": 5.0, "sort_s": 5.0},
     where=_at_loads(*QUICK_LOADS),
-    without=[*NO_SORT_CONTROLS, *NO_SMALL_CONTROLS, *AT_FULL_RATE],
+    without=[*NO_SORT_CONTROLS, *NO_SMALL_CONTROLS, *AT_FULL_RATE, *RELEASED],
     fewer={
         **dict.fromkeys(of_network("2:1", "fat-tree", "scaled"), 2),  # only drawn
         **dict.fromkeys((*of_network("sort"), *LESS_OFTEN), 3),
@@ -367,7 +373,7 @@ PAPER = Scale(
     | {"bursts": 20_000, "probes": 2000, "loopback_flows": 1000, "jobs": 42}
     | {"watched_s": 200.0, "lasts_s": 40.0, "sort_s": 40.0},
     where=_at_loads(LOADS["1:1"], (0.1, 0.3, 0.5), LOADS["fat-tree"]),
-    without=AT_FULL_RATE,
+    without=[*AT_FULL_RATE, *RELEASED],
     unjudged=["sort-repsyn-p999", "sort-repflow-p999"],
 )
 # Every load of every claim, for tests.
@@ -391,6 +397,7 @@ VIRTUAL_QUICK = replace(
         *NO_SORT_CONTROLS,
         *NO_SMALL_CONTROLS,
         *of_network("scaled"),
+        *RELEASED,
         *(name for name in AT_FULL_RATE if name.endswith(("large memory", "all twice")) or "2:1" in name),
     ],
     unjudged=list(ON_KERNELS),
@@ -400,7 +407,8 @@ VIRTUAL_PAPER = replace(
     PAPER,
     # Beside the kernel the simulator's flows are only drawn.
     changes={**PAPER.changes, **{name: QUICK.changes[name] for name in ONLY_DRAWN}}
-    | {"bursts": 1000, "jobs": 4, "lasts_s": 5.0},
+    | {"bursts": 1000, "jobs": 4, "lasts_s": 5.0, "released_jobs": 4},
+    fewer=dict.fromkeys(RELEASED, 2),  # a job of every master takes a kernel half a minute
     # A job of every master takes a kernel a quarter of a minute, so only the simulator measures bucket sort's tails.
     without=[*(name for name in NO_SORT_CONTROLS if name.startswith("sort")), *of_network("scaled")],
     unjudged=[*SORT_TAILS, "sort-repsyn-p999", "sort-repflow-p999", "incast-repflow-p999", "incast-repsyn-p999"],
@@ -410,6 +418,8 @@ VIRTUAL_PAPER = replace(
 def cannot(setting: Any, tier: str) -> str:
     """Return why a tier cannot run a setting, or "". Real kernels carry only the scaled testbed; the simulator has the
     application's traffic, but not the application."""
+    if isinstance(setting, ReleasedSorting):
+        return "" if tier == VIRTUAL else "twenty-four programs of one thread each need a kernel in virtual time"
     is_scaled = isinstance(setting, MoreMice | Sorting) and setting.is_scaled
     if in_real_time(tier):
         able = is_scaled or isinstance(setting, Loopback)
@@ -481,7 +491,7 @@ STUDY = Study(
         ("test", VIRTUAL): replace(
             TEST,
             changes={**TEST.changes, "bursts": 4, "probes": 40, "lasts_s": 0.03},
-            without=VIRTUAL_PAPER.without,
+            without=[*VIRTUAL_PAPER.without, *RELEASED],
         ),
         # Real kernels run in real time, with fewer mice and jobs.
         ("quick", REAL_TIME): replace(
