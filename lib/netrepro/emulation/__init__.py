@@ -13,12 +13,11 @@ from netrepro.emulation.call import Call
 from netrepro.emulation.emulate import Emulation, emulate
 from netrepro.emulation.network import Network, Node, Recording, RunningProgram
 from netrepro.emulation.reachability import ping_all
-from netrepro.emulation.virtual.programs import LinkEvent, Program, run_programs
+from netrepro.emulation.virtual.programs import Program, run_programs
 
 __all__ = [
     "Call",
     "Emulation",
-    "LinkEvent",
     "Network",
     "Node",
     "Program",

@@ -33,7 +33,7 @@ from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.emulation.virtual.instance import Instance
 from netrepro.emulation.virtual.kernel import kernel_path
 from netrepro.emulation.virtual.plan import _red_idle_table, make_virtual_plan
-from netrepro.emulation.virtual.programs import LinkEvent, Program, run_programs
+from netrepro.emulation.virtual.programs import Program, run_programs
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import Link
@@ -547,7 +547,7 @@ while True:
         Program("h3", [sys.executable, "-c", echo]),
         Program("h1", [sys.executable, "ask.py", "10.0.0.3"], start_s=1.0),
     ]
-    changes = [LinkEvent(2.5, "h3", "s1", up=False), LinkEvent(4.5, "h3", "s1", up=True, rate_mbps=1.0)]
+    changes = [LinkChange(2.5, "h3", "s1", up=False), LinkChange(4.5, "h3", "s1", up=True, rate_mbps=1.0)]
     runs = [run_programs(SMALL, programs, 10.0, events=changes, files={"ask.py": script}) for _ in range(2)]
     echoes, asked = runs[0]
     assert echoes.returncode == -signal.SIGTERM and echoes.ended_s == pytest.approx(10.0, abs=0.01)

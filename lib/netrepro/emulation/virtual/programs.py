@@ -11,6 +11,7 @@ from typing import Any
 from netrepro.emulation.plan import check_name
 from netrepro.emulation.virtual.network import VirtualNetwork, VirtualProgram
 from netrepro.errors import NetreproError
+from netrepro.networks.routing import LinkChange
 from netrepro.networks.topology import Topology
 
 
@@ -46,27 +47,13 @@ class Ended:
     spins: int = 0
 
 
-@dataclass(frozen=True)
-class LinkEvent:
-    """A change of a link, for run_programs, as VirtualNetwork.change_link takes it."""
-
-    at_s: float
-    source: str
-    destination: str
-    rate_mbps: float | None = None
-    up: bool | None = None
-    both: bool = True
-    delay_ms: float | None = None
-    loss: float | None = None
-
-
 def run_programs(
     topology: Topology,
     programs: Sequence[Program],
     seconds: float,
     *,
     seed: int = 1,
-    events: Sequence[LinkEvent] = (),
+    events: Sequence[LinkChange] = (),
     files: Mapping[str, str | bytes] | None = None,
     progress: Callable[[float], None] | None = None,
     **network: Any,
@@ -90,7 +77,7 @@ def run_programs(
             )
         check_name(program.node, (*topology.hosts, *topology.switches), "host or switch")
     for event in events:
-        if not 0 <= event.at_s <= seconds:
+        if event.at_s > seconds:
             raise NetreproError(
                 f"a change of the link {event.source} to {event.destination} at {event.at_s:g} s in a run of "
                 f"{seconds:g} s",
@@ -112,9 +99,9 @@ def run_programs(
             if running[place].poll() is None:
                 running[place].send_signal(programs[place].end_signal)
 
-        def change(event: LinkEvent) -> None:
+        def change(event: LinkChange) -> None:
             how = {"rate_mbps": event.rate_mbps, "delay_ms": event.delay_ms, "loss": event.loss, "up": event.up}
-            net.change_link(event.source, event.destination, **how, both=event.both)  # type: ignore[arg-type]
+            net.change_link(event.source, event.destination, **how, both=event.both_directions)  # type: ignore[arg-type]
 
         moments: list[tuple[float, int, Callable[[], None]]] = [
             (event.at_s, 0, partial(change, event)) for event in events
