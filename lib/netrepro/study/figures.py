@@ -114,7 +114,7 @@ class Panel:
         axis.set(xlabel=self.x, ylabel=self.y)
         for which in self.log:
             use_logarithm(axis, which)
-        places = {place for mark in self.marks for place in mark(axis, runs) or ()}
+        places = {place for mark in self.marks for place in mark(axis, runs) or () if not pd.isna(place)}
         if 0 < len(places) <= MOST_TICKS:
             pictures.name_ticks(axis, "x", places)
         if not shows_ours(axis):

@@ -65,6 +65,9 @@ def test_a_sweep_shows_the_means_and_names_its_places(runs):
     means = runs.knobs["loads"].groupby("load").delay_ms.mean()
     assert axis.lines[0].get_ydata() == pytest.approx(means)
     assert [text.get_text() for text in axis.get_xticklabels()] == ["0.1", "0.9"]
+    not_there = [float("nan") for _ in range(20)]  # no places that have ticks, however many
+    axis = drawn(runs, Sweep("load", "delay_ms", "loads"), lambda *_: not_there)
+    assert [text.get_text() for text in axis.get_xticklabels()] == ["0.1", "0.9"]
     assert (axis.get_xlabel(), axis.get_ylabel()) == ("x", "y (ms)")
 
 
