@@ -65,7 +65,7 @@ test-all:
 
 # As on a machine without the packages of binder/apt.txt and a virtual kernel: the tests that would use them.
 BARE := $(addprefix lib/tests/,applications emulation guides papers $(addprefix workbench/test_,bootstrap.py doctor.py environment.py pages.py))
-NOT_BARE := $(addprefix lib/tests/,emulation/real_time papers/$(patsubst %,papers/test_%.py,bbr_equilibrium buffer_sizing_theory fperf_leaf_spine gmm_diagnosis gmm_traffic packet_split_leak repflow_model tcp_at_scale unbiased_experiments))
+NOT_BARE := $(addprefix lib/tests/,emulation/real_time $(patsubst %,papers/test_%.py,bbr_equilibrium buffer_sizing_theory fperf_leaf_spine gmm_diagnosis gmm_traffic packet_split_leak repflow_model tcp_at_scale unbiased_experiments))
 # With the kernel that `make run` builds and without the packages: the tests that look for programs.
 LOOKING := $(addprefix lib/tests/,test_programs.py applications/test_bird.py applications/test_etcd.py emulation/test_overlay.py traffic/test_bench_traffic.py $(patsubst %,papers/test_%.py,cdn_routing misbehaving_receiver mptcp_wireless oncache))
 test-bare: $(READY)
