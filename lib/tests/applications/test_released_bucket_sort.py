@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from virtual_kernel import needs_virtual
 
 from netrepro.applications.bucket_sort import released_guest as guest
+from netrepro.applications.bucket_sort import run
 from netrepro.applications.bucket_sort.run import ReleasedSort, sort_as_released
+from netrepro.errors import NetreproError
 from netrepro.networks.links import DropTail, Link
 from netrepro.networks.topology import leaf_spine
 from netrepro.networks.workloads import Tcp
@@ -97,11 +99,22 @@ def test_a_master_gets_its_numbers_back_in_order_over_the_loopback(scheme):
 
 @needs_virtual
 def test_jobs_of_the_released_program_wait_for_slow_slaves_in_virtual_time():
-    def run(scheme: str, message_ms: float):
+    def sorted_by(scheme: str, message_ms: float):
         topology = leaf_spine(2, 3, 2, LINK, LINK)
         return sort_as_released(ReleasedSort(topology, Tcp("cubic"), scheme, message_ms / 1e3), 1, 3)
 
-    jobs, checks = run("tcp", 0.05)
+    jobs, checks = sorted_by("tcp", 0.05)
     assert len(jobs) == 4 and checks.holds.all() and (jobs.back_share > 0.9).all()
-    slow, checks = run("repsyn", 1.0)
+    slow, checks = sorted_by("repsyn", 1.0)
     assert checks.holds.all() and slow.took_ms.min() > jobs.took_ms.max()
+
+
+@needs_virtual
+@pytest.mark.parametrize("role", ["slave", "master"])
+def test_a_program_that_ends_early_is_named_with_its_last_words(monkeypatch, role):
+    real = " ".join(run._command(guest))
+    broken = f"""read -r orders; case "$orders" in *'"role": "{role}"'*) echo no more room >&2; exit 3;; esac
+        (echo "$orders"; cat) | {real}"""
+    monkeypatch.setattr(run, "_command", lambda _: ["sh", "-c", broken])
+    with pytest.raises(NetreproError, match="the program of h1 has not sorted: no more room"):
+        sort_as_released(ReleasedSort(leaf_spine(2, 3, 1, LINK, LINK), Tcp("cubic"), "tcp", 1e-4), 1, 3)

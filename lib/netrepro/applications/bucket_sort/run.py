@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from netrepro.simulation.hosts import Connection
 MOST_JOBS = 1_000_000  # no limit: the time ends the jobs
 PATIENCE_S, LAST_S = 6.0, 1.0  # time for unfinished jobs when no more begin, and then until the network ends
 LONGEST_JOB_S = 40.0  # longest job in virtual time; a SYN lost three times takes 21 s
+RELEASED_PATIENCE_S = 30.0  # for a job of the authors' program; with its rest it stays below the longest
 BUSY_S = 900.0  # real time that twelve programs may take to start or to sort
 PROGRAMS_MB = 4096  # memory for a kernel in virtual time and twelve programs with a million numbers each
 Delivered = Callable[[float], Any]
@@ -117,18 +119,26 @@ def _command(program: Any) -> list[str]:
     return [sys.executable, "-P", "-B", "-m", program.__name__]
 
 
-def _outcomes(net: VirtualNetwork, started: Mapping[str, Any], jobs: int) -> dict[str, Any]:
-    """Wait for the outcome of each host's program; returns host -> outcome."""
+def _outcomes(
+    net: VirtualNetwork, started: Mapping[str, Any], jobs: int, beside: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Any]:
+    """Wait for the outcome of each host's program; returns host -> outcome. Programs `beside` them must not end."""
     end_s, outcomes = net.monotonic_s + jobs * LONGEST_JOB_S, {}
     while net.monotonic_s < end_s and not all(map(_is_done, started.values())):
         net.sleep(LAST_S)
+        for host, program in beside.items():
+            if program.poll() is not None:
+                raise _failure(host, program.errors.strip())
     for host, program in started.items():
         ready, _, outcome = program.output.partition("\n")
         if not outcome or program.poll() is not None:
-            last = (program.errors.strip() or ready).splitlines()[-1:]
-            raise NetreproError(f"the program of {host} has not sorted: {''.join(last)}", "run the notebook again")
+            raise _failure(host, program.errors.strip() or ready)
         outcomes[host] = json.loads(outcome)
     return outcomes
+
+
+def _failure(host: str, said: str) -> NetreproError:
+    return NetreproError(f"the program of {host} has not sorted: {''.join(said.splitlines()[-1:])}", "run it again")
 
 
 def _is_done(program: Any) -> bool:
@@ -183,7 +193,7 @@ def sort_as_released(sort: ReleasedSort, jobs: int, seed: int) -> Sorted:
 
     Raises NetreproError without the kernel, and when a host's program fails.
     """
-    hosts, masters = sort.topology.hosts, {}
+    hosts, masters, slaves = sort.topology.hosts, {}, {}
     half = len(hosts) // 2
     with _in_virtual_time(sort, seed) as net:
         begin_s = net.monotonic_s + BEGIN_S
@@ -193,13 +203,13 @@ def sort_as_released(sort: ReleasedSort, jobs: int, seed: int) -> Sorted:
                 "slaves": [*range(half, len(hosts))] if number < half else [*range(half)],
                 "message_s": sort.message_s,
                 "jobs": jobs,
-                "patience_s": LONGEST_JOB_S - released.REST_S - released.REST_MORE_S,
+                "patience_s": RELEASED_PATIENCE_S,
                 "seed": [seed, number],
             }
             slave, master = (json.dumps(orders | {"role": role}) for role in ("slave", "master"))
-            net[host].popen(_command(released), input=f"{slave}\n")
+            slaves[host] = net[host].popen(_command(released), input=f"{slave}\n")
             masters[host] = net[host].popen(_command(released), input=f"{master}\n{begin_s!r}\n")
-        rows = [job for of_host in _outcomes(net, masters, jobs).values() for job in of_host]
+        rows = [job for of_host in _outcomes(net, masters, jobs, slaves).values() for job in of_host]
     table = pd.DataFrame(rows, columns=["start_s", "took_s", "back_share", "is_right"])
     right = _all_of("jobs whose answers are sorted numbers of theirs", float(table["is_right"].mean()))
     return table[["start_s", "back_share"]].assign(took_ms=table["took_s"] * 1e3), right
