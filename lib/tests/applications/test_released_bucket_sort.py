@@ -52,8 +52,8 @@ def test_a_loop_takes_time_for_a_message_once(monkeypatch):
         for each in (one, other, again):
             each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             each.setblocking(False)
-        for each, place in ((one, (address, 0)), (other, (address, 0))):
-            each.bind(place)
+        for each in (one, other):
+            each.bind((address, 0))
         again.bind(one.getsockname())  # the second connection of a message has the source port of the first
         for each, more in ((one, 0), (other, 0), (again, 1)):
             await asyncio.get_running_loop().sock_connect(each, (address, guest.TO_SLAVE + more))
@@ -99,14 +99,16 @@ def test_a_master_gets_its_numbers_back_in_order_over_the_loopback(scheme):
 
 @needs_virtual
 def test_jobs_of_the_released_program_wait_for_slow_slaves_in_virtual_time():
-    def sorted_by(scheme: str, message_ms: float):
-        topology = leaf_spine(2, 3, 2, LINK, LINK)
+    def sorted_by(scheme: str, message_ms: float, hosts: int = 2):
+        topology = leaf_spine(2, 3, hosts, LINK, LINK)
         return sort_as_released(ReleasedSort(topology, Tcp("cubic"), scheme, message_ms / 1e3), 1, 3)
 
     jobs, checks = sorted_by("tcp", 0.05)
     assert len(jobs) == 4 and checks.holds.all() and (jobs.back_share > 0.9).all()
     slow, checks = sorted_by("repsyn", 1.0)
     assert checks.holds.all() and slow.took_ms.min() > jobs.took_ms.max()
+    once, again = (sorted_by("repflow", 0.05, hosts=1)[0] for _ in range(2))
+    assert len(once) == 2 and once.equals(again)
 
 
 @needs_virtual

@@ -244,6 +244,12 @@ def test_a_change_after_the_run_is_refused():
         run_programs(NET, [Program("h1", ["true"])], 1.0, events=[event])
 
 
+@pytest.mark.parametrize("at_s", [-3.0, float("nan")])
+def test_a_change_at_no_time_is_refused(at_s):
+    with pytest.raises(NetreproError, match="at_s"):
+        run_programs(NET, [Program("h1", ["true"])], 1.0, events=[LinkChange(at_s, "s1", "h2", rate_mbps=5.0)])
+
+
 def test_unknown_nodes_are_refused_before_anything_starts(monkeypatch):
     monkeypatch.setattr(network, "Instance", None)
     with pytest.raises(NetreproError, match="no cable between s1 and h9"):

@@ -30,12 +30,12 @@ from typing import Any
 
 import numpy as np
 
+from netrepro.applications.bucket_sort.guest import NUMBERS_A_MESSAGE
 from netrepro.applications.repnet.guest import WAITING_S, say
 from netrepro.transport import open_connection, start_server
 
 VALUES = 6000  # numbers are 0..VALUES - 1
 NUMBERS = 10_000
-NUMBERS_A_MESSAGE = 20
 TO_SLAVE, TO_MASTER, ANSWERS = 5600, 5700, 5800  # ports; RepNet also uses the next one
 ACCEPT_QUEUE = 128  # net.core.somaxconn of kernels of that time; the program asks for more
 HEADER = struct.Struct("!HHI")  # master or slave, numbers of a message (0: the end mark), job
@@ -125,8 +125,9 @@ class _Program:
         else:
             await start_server(serve, self._orders["address"], port, waiting_s=WAITING_S)
 
-    async def _send(self, turn: asyncio.Event, *messages: Message) -> None:
-        """Open a connection for each message, all in one turn of the loop; `turn` is set at its end."""
+    async def _send(self, *messages: Message) -> None:
+        """Open a connection for each message; none is written before all are opened, in one turn of Node's loop."""
+        turn = asyncio.Event()
         for message in messages:
             time.sleep(CONNECT_S)
             task = asyncio.ensure_future(self._send_one(turn, *message))
@@ -169,7 +170,7 @@ class Slave(_Program):
             mine += from_text(await reader.read())
             if not count:
                 told = self._orders["others"][master], TO_MASTER, HEADER.pack(self._number, 0, job)
-                await self._send(asyncio.Event(), told)
+                await self._send(told)
         writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -222,9 +223,9 @@ class Master(_Program):
         ]
         order = random.permutation(len(messages))  # as the numbers come, which are random
         ends = [(address, TO_SLAVE, header(0, job)) for address in slaves]
-        await self._send(asyncio.Event(), *(messages[place] for place in order), *ends)
+        await self._send(*(messages[place] for place in order), *ends)
         ranges: dict[int, list[int]] = {}
-        with contextlib.suppress(TimeoutError, OSError):
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._orders["patience_s"]):
                 while len(ranges) < len(slaves):
                     slave, of_job, answer = await self._answers.get()

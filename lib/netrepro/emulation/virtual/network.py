@@ -259,7 +259,10 @@ class VirtualNetwork(Network):
     ) -> None:
         """Change a link as Network says; packets on the wire of a link that goes down are lost, too."""
         self.topology.link(source, destination)
-        change = LinkChange(0.0, source, destination, rate_mbps, up, both, delay_ms, loss)
+        self.carry_out(LinkChange(0.0, source, destination, rate_mbps, up, both, delay_ms, loss))
+
+    def carry_out(self, change: LinkChange) -> None:
+        """Change a link now, whatever the time of the change."""
         for port in change.links:
             self._set_line(port, changed_line(self._lines[port], change, self.plan.clock_factors[port]))
 

@@ -99,12 +99,8 @@ def run_programs(
             if running[place].poll() is None:
                 running[place].send_signal(programs[place].end_signal)
 
-        def change(event: LinkChange) -> None:
-            how = {"rate_mbps": event.rate_mbps, "delay_ms": event.delay_ms, "loss": event.loss, "up": event.up}
-            net.change_link(event.source, event.destination, **how, both=event.both_directions)  # type: ignore[arg-type]
-
         moments: list[tuple[float, int, Callable[[], None]]] = [
-            (event.at_s, 0, partial(change, event)) for event in events
+            (event.at_s, 0, partial(net.carry_out, event)) for event in events
         ]
         for place, each in enumerate(programs):
             moments.append((each.start_s, 1, partial(begin, place)))

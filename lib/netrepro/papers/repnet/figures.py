@@ -193,8 +193,7 @@ def _sorting(axis: Axes, runs: Runs) -> None:
         for case, tier, look in shown(axis, runs, {f"{network} {name}": name for name in SCHEMES}, tiers=True):
             median = runs.table("jobs", f"{network} tcp", tier)["took_ms"].median()
             axis.ecdf(runs.table("jobs", case, tier)["took_ms"] / median, complementary=True, **look)
-    published = samples("bucket_sort").set_index("scheme")
-    _authors_jobs(axis, over_ms=published.loc["tcp", "p50_ms"])
+    _authors_jobs(axis, relative=True)
 
 
 def _released_sorting(axis: Axes, runs: Runs) -> None:
@@ -210,13 +209,13 @@ def _released_sorting(axis: Axes, runs: Runs) -> None:
     _authors_jobs(axis)
 
 
-def _authors_jobs(axis: Axes, over_ms: float = 1.0) -> None:
-    """Draw the percentiles of the authors' samples, divided by `over_ms`."""
+def _authors_jobs(axis: Axes, relative: bool = False) -> None:
+    """Draw the percentiles of the authors' samples, in ms or relative to TCP's median."""
     published = samples("bucket_sort").set_index("scheme")
     shares = {"p50_ms": 0.5, "p90_ms": 0.1, "p99_ms": 0.01, "p99.7_ms": 0.003, "p99.9_ms": 0.001}
     for name in SCHEMES:
         line, label = scheme(name).marker + ":", f"{scheme(name).label}, the authors' samples"
-        theirs = published.loc[name, list(shares)] / over_ms
+        theirs = published.loc[name, list(shares)] / (published.loc["tcp", "p50_ms"] if relative else 1)
         axis.plot(theirs, list(shares.values()), line, color=PUBLISHED_GREY, label=label)
 
 
